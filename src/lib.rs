@@ -1,0 +1,1 @@
+//! idem: makes shell commands safe to repeat.

@@ -1,0 +1,5 @@
+//! Entry point: parse, call, exit.
+
+fn main() {
+    println!("idem");
+}
