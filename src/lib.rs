@@ -1,1 +1,4 @@
 //! idem: makes shell commands safe to repeat.
+
+pub mod domain;
+pub mod policy;

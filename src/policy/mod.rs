@@ -1,0 +1,1 @@
+//! Pure policies: state, event, clock reading and random number in; decision out.
