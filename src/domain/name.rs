@@ -27,7 +27,11 @@ impl fmt::Display for NameError {
             }
             NameError::NotUtf8 => write!(f, "is not UTF-8"),
             NameError::NotPrintable(c) => {
-                write!(f, "has a character that does not print ({})", c.escape_default())
+                write!(
+                    f,
+                    "has a character that does not print ({})",
+                    c.escape_default()
+                )
             }
         }
     }
@@ -149,7 +153,7 @@ impl Nonce {
 
     /// Reads back what [`Nonce::hex`] wrote.
     pub fn from_hex(text: &str) -> Option<Nonce> {
-        if text.len() != 32 || !text.is_ascii() {
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
         let mut bytes = [0u8; 16];
@@ -182,12 +186,17 @@ mod tests {
         assert_eq!(Key::new([0xff]).unwrap_err(), NameError::NotUtf8);
         assert_eq!(Key::new("a\nb").unwrap_err(), NameError::NotPrintable('\n'));
         assert!(Key::new("é".repeat(127)).is_ok());
-        assert_eq!(Key::new("x".repeat(256)).unwrap_err(), NameError::TooLong(256));
+        assert_eq!(
+            Key::new("x".repeat(256)).unwrap_err(),
+            NameError::TooLong(256)
+        );
     }
 
     #[test]
     fn a_nonce_survives_its_hex() {
-        let nonce = Nonce([0, 1, 2, 3, 250, 251, 252, 253, 254, 255, 16, 17, 18, 19, 20, 21]);
+        let nonce = Nonce([
+            0, 1, 2, 3, 250, 251, 252, 253, 254, 255, 16, 17, 18, 19, 20, 21,
+        ]);
         assert_eq!(Nonce::from_hex(&nonce.hex()), Some(nonce));
         assert_eq!(Nonce::from_hex("zz"), None);
         assert_eq!(Nonce::from_hex(&"+1".repeat(16)), None);

@@ -19,8 +19,14 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order of the documentation.
-    pub const ALL: [Class; 6] =
-        [Class::Success, Class::Safe, Class::Throttled, Class::Retryable, Class::Permanent, Class::Uncertain];
+    pub const ALL: [Class; 6] = [
+        Class::Success,
+        Class::Safe,
+        Class::Throttled,
+        Class::Retryable,
+        Class::Permanent,
+        Class::Uncertain,
+    ];
 
     /// The word used in JSON, in the store and in messages.
     pub fn word(self) -> &'static str {
@@ -62,8 +68,13 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of the documentation.
-    pub const ALL: [State; 5] =
-        [State::Held, State::Running, State::Succeeded, State::Failed, State::Unknown];
+    pub const ALL: [State; 5] = [
+        State::Held,
+        State::Running,
+        State::Succeeded,
+        State::Failed,
+        State::Unknown,
+    ];
 
     /// The word used in JSON, in the store and in messages.
     pub fn word(self) -> &'static str {

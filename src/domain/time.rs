@@ -58,13 +58,20 @@ mod tests {
     use super::*;
 
     fn stamp(wall: i64, boot_ms: i64, boot: &str) -> Stamp {
-        Stamp { wall: UnixMs(wall), boot_ms, boot: BootId(boot.into()) }
+        Stamp {
+            wall: UnixMs(wall),
+            boot_ms,
+            boot: BootId(boot.into()),
+        }
     }
 
     #[test]
     fn a_jump_of_the_wall_clock_does_not_age_a_record() {
         let then = stamp(1_000_000, 5_000, "a");
-        assert_eq!(then.age(&stamp(99_000_000, 6_000, "a")), Duration::from_secs(1));
+        assert_eq!(
+            then.age(&stamp(99_000_000, 6_000, "a")),
+            Duration::from_secs(1)
+        );
         assert_eq!(then.age(&stamp(0, 6_000, "a")), Duration::from_secs(1));
     }
 
