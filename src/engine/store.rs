@@ -1,0 +1,443 @@
+//! The store port: what the engine and the verbs need of a store, whichever it is.
+//!
+//! Every change is one short transaction. Nothing here stays open while a child runs. A change that
+//! depends on what it finds gets a closure, which the store may call more than once (an optimistic
+//! store tries again after a lost race), so closures must have no other effect.
+
+use super::event::{Event, NewEvent};
+use crate::domain::name::{Fingerprint, Generation, Nonce, OpName, Scope};
+use crate::domain::outcome::{Class, State};
+use crate::domain::owner::OwnerRef;
+use crate::domain::record::{CommandLine, OutputRef, Proposal, Record, Source};
+use crate::domain::time::{Stamp, Ttl, UnixMs};
+use serde_json::Value;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What can go wrong with a store. The text says which file or server, and what to do next.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The store's place cannot be used: permissions, a symbolic link, no such directory.
+    Place(String),
+    /// It is not a store of idem's, or it is damaged.
+    Foreign(String),
+    /// It was written by a newer version.
+    Newer {
+        /// The schema found.
+        found: i64,
+        /// The newest schema that this version knows.
+        known: i64,
+        /// The store.
+        store: String,
+    },
+    /// Another process kept it busy for too long.
+    Busy(String),
+    /// There is no room left.
+    Full(String),
+    /// It can be read and not written.
+    ReadOnly(String),
+    /// Anything else that the store's library or the system said.
+    Other(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Newer {
+                found,
+                known,
+                store,
+            } => write!(
+                f,
+                "{store} was written by a newer idem (schema {found}, this one knows {known}); upgrade idem"
+            ),
+            StoreError::Place(text)
+            | StoreError::Foreign(text)
+            | StoreError::Busy(text)
+            | StoreError::Full(text)
+            | StoreError::ReadOnly(text)
+            | StoreError::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Short for what store calls return.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// The kinds of named guards that live in the store; a guard's state is one JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GuardKind {
+    /// A breaker's state.
+    Breaker,
+    /// A retry budget's bucket.
+    Budget,
+    /// A task.
+    Task,
+    /// A batch's random name.
+    Batch,
+    /// A counter of the statistics.
+    Counter,
+}
+
+impl GuardKind {
+    /// The word used in the store.
+    pub fn word(self) -> &'static str {
+        match self {
+            GuardKind::Breaker => "breaker",
+            GuardKind::Budget => "budget",
+            GuardKind::Task => "task",
+            GuardKind::Batch => "batch",
+            GuardKind::Counter => "counter",
+        }
+    }
+}
+
+/// Named guards inside a transaction.
+pub trait Guards {
+    /// A guard's state, if it exists.
+    fn guard(&mut self, kind: GuardKind, name: &str) -> StoreResult<Option<Value>>;
+    /// Writes a guard's state, or deletes it.
+    fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Value>) -> StoreResult<()>;
+}
+
+/// Whether a claim keeps the record's token or starts a record of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenChoice {
+    /// A re-execution of the same record.
+    Keep,
+    /// A new record: `created_at`, `minted_by` and `attempts` start anew.
+    Mint(String),
+}
+
+/// A claim to be written. It gets the next generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewClaim {
+    /// The claim's random name.
+    pub nonce: Nonce,
+    /// Keep or mint.
+    pub token: TokenChoice,
+    /// What was asked for.
+    pub fingerprint: Fingerprint,
+    /// The command.
+    pub command: CommandLine,
+    /// How long a success is kept.
+    pub ttl: Ttl,
+    /// How long a failure is kept.
+    pub failed_ttl: Ttl,
+    /// Who owns it.
+    pub owner: OwnerRef,
+    /// Who called.
+    pub source: Source,
+    /// An attempt starts with this claim, so it counts and the record is dirty from now on. Without
+    /// it (a probe or a cleanup comes first) `dirty` stays what it was, or false for a new record.
+    pub starts_attempt: bool,
+    /// When.
+    pub at: Stamp,
+    /// Written to the ledger in the same transaction.
+    pub events: Vec<NewEvent>,
+}
+
+/// A proposal to be recorded for a person to decide (state held). It gets the next generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewProposal {
+    /// A random name, as for a claim.
+    pub nonce: Nonce,
+    /// Keep or mint.
+    pub token: TokenChoice,
+    /// What was asked for.
+    pub fingerprint: Fingerprint,
+    /// The command.
+    pub command: CommandLine,
+    /// How long the proposal is valid.
+    pub ttl: Ttl,
+    /// How long a failure is kept.
+    pub failed_ttl: Ttl,
+    /// Who called.
+    pub source: Source,
+    /// What a person decides about.
+    pub proposal: Proposal,
+    /// When.
+    pub at: Stamp,
+    /// Written to the ledger in the same transaction.
+    pub events: Vec<NewEvent>,
+}
+
+/// What a claiming transaction does, as its closure decides.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claiming {
+    /// Write this claim.
+    Claim(Box<NewClaim>),
+    /// Write this proposal.
+    Propose(Box<NewProposal>),
+    /// Leave everything as it is.
+    Leave,
+}
+
+/// Names a claim that is held, for fenced changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimId {
+    /// The operation.
+    pub name: OpName,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its nonce.
+    pub nonce: Nonce,
+}
+
+/// Recorded output on its way into the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOutput {
+    /// The attempt's number; 0 for a probe's answer or a person's.
+    pub number: u32,
+    /// The bytes, or the file that has them (already durable and under its final name).
+    pub body: OutputBody,
+    /// Stored bytes of the standard output.
+    pub stdout_bytes: u64,
+    /// Stored bytes of the standard error.
+    pub stderr_bytes: u64,
+    /// The stored copy is shorter than what came.
+    pub truncated: bool,
+    /// Output came and could not be stored at all.
+    pub lost: bool,
+}
+
+/// Where recorded bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputBody {
+    /// Nothing was recorded.
+    Nothing,
+    /// In memory, framed.
+    Inline(Vec<u8>),
+    /// In this spool file, framed.
+    Spooled(PathBuf),
+}
+
+/// How an execution ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The new state.
+    pub state: State,
+    /// The final attempt's class.
+    pub class: Option<Class>,
+    /// Why, in a few words.
+    pub reason: Option<String>,
+    /// The result's exit code; 128+n for a signal.
+    pub exit_code: Option<i32>,
+    /// Earliest moment at which another try makes sense.
+    pub retry_at: Option<UnixMs>,
+    /// The result's output.
+    pub output: Option<NewOutput>,
+    /// Whether a re-execution needs the cleanup first.
+    pub dirty: bool,
+    /// When.
+    pub at: Stamp,
+    /// Written to the ledger in the same transaction.
+    pub events: Vec<NewEvent>,
+}
+
+/// What became of a fenced change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fenced {
+    /// It is written, now or by an earlier try of the same claim.
+    Done,
+    /// The record has moved on to another generation, or is gone; nothing was changed.
+    Superseded,
+}
+
+/// A step inside an execution that the ledger and the record learn of at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// One more attempt starts.
+    pub starts_attempt: bool,
+    /// The record's new `dirty`, if it changes.
+    pub dirty: Option<bool>,
+    /// The output of an attempt that is not the last.
+    pub output: Option<NewOutput>,
+    /// Written to the ledger in the same transaction.
+    pub events: Vec<NewEvent>,
+    /// Must be on disk before the call returns (what starts next may not be forgotten).
+    pub durable: bool,
+}
+
+/// A person's or an import's word about an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolution {
+    /// The new state.
+    pub state: State,
+    /// The class that goes with it.
+    pub class: Option<Class>,
+    /// Why, in a few words.
+    pub reason: Option<String>,
+    /// The exit code to replay.
+    pub exit_code: Option<i32>,
+    /// The output to replay.
+    pub output: Option<NewOutput>,
+    /// A new nonce: names the output, and fences the old keeper.
+    pub nonce: Nonce,
+    /// `user@host`.
+    pub decided_by: String,
+    /// When.
+    pub at: Stamp,
+    /// Written to the ledger in the same transaction.
+    pub events: Vec<NewEvent>,
+}
+
+/// What a person's change does, as its closure decides from the record that it finds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Settle it; takes a new generation.
+    Resolve(Box<Resolution>),
+    /// Decide a proposal; the generation stays.
+    Decide {
+        /// The proposal with its verdict.
+        proposal: Box<Proposal>,
+        /// Written to the ledger in the same transaction.
+        events: Vec<NewEvent>,
+    },
+    /// Delete the record with its outputs; its ledger stays.
+    Forget {
+        /// Written to the ledger in the same transaction.
+        events: Vec<NewEvent>,
+    },
+    /// A running record whose owner was found gone becomes unknown; fenced by the generation found.
+    OwnerLost {
+        /// When.
+        at: Stamp,
+        /// Why, in a few words.
+        reason: String,
+        /// Written to the ledger in the same transaction.
+        events: Vec<NewEvent>,
+    },
+    /// Leave everything as it is.
+    Leave,
+}
+
+/// Which records a list shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// Only keys that match this glob (`*`, `?`, `[a-z]`, matched against the whole key).
+    pub glob: Option<String>,
+    /// Only this scope; none for all.
+    pub scope: Option<Scope>,
+    /// Only keys of this task (`T/…`).
+    pub task: Option<String>,
+    /// Only these stored states; empty for all.
+    pub states: Vec<State>,
+    /// Only records whose state was entered at or after this.
+    pub since: Option<UnixMs>,
+    /// At most this many, newest first.
+    pub limit: Option<u32>,
+}
+
+/// How an earlier generation ended: for waiters whose record has moved on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastResult {
+    /// The generation asked for.
+    pub generation: Generation,
+    /// Its final state.
+    pub state: State,
+    /// Its class.
+    pub class: Option<Class>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// Its output.
+    pub output: Option<OutputRef>,
+    /// When it ended.
+    pub settled_at: UnixMs,
+}
+
+/// A recorded output opened for reading.
+#[derive(Debug)]
+pub enum OpenOutput {
+    /// There is none.
+    Nothing,
+    /// In memory, framed.
+    Inline(Vec<u8>),
+    /// A spool file, framed, positioned at its start.
+    File(std::fs::File),
+}
+
+/// The store, as the engine and the verbs see it.
+pub trait Store {
+    /// The record of an operation. Takes no lock that anyone waits for and writes nothing.
+    fn find(&mut self, name: &OpName) -> StoreResult<Option<Record>>;
+
+    /// Reads the record under the exclusive right to change it, lets `decide` say what to do, and does
+    /// it durably. Returns the record as written, or as found if it was left.
+    fn claim(
+        &mut self,
+        name: &OpName,
+        decide: &mut dyn FnMut(Option<&Record>, &mut dyn Guards) -> StoreResult<Claiming>,
+    ) -> StoreResult<(Claimed, Option<Record>)>;
+
+    /// Notes a step of a held claim. Fenced.
+    fn step(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced>;
+
+    /// Ends an execution durably. Fenced: generation and nonce match and the state is running or
+    /// unknown. Repeating one's own settle is `Done`. `guards` runs in the same transaction, only if
+    /// the fence let it through.
+    fn settle(
+        &mut self,
+        claim: &ClaimId,
+        settlement: &Settlement,
+        guards: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
+    ) -> StoreResult<Fenced>;
+
+    /// A person's change: reads the record, lets `decide` say what to do, and does it durably.
+    /// Returns the record as found.
+    fn change(
+        &mut self,
+        name: &OpName,
+        decide: &mut dyn FnMut(Option<&Record>) -> Change,
+    ) -> StoreResult<Option<Record>>;
+
+    /// Changes named guards in one transaction, durably.
+    fn with_guards(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
+    ) -> StoreResult<()>;
+
+    /// The records that a filter lets through, newest first.
+    fn list(&mut self, filter: &Filter) -> StoreResult<Vec<Record>>;
+
+    /// All guards of a kind with their states, by name.
+    fn list_guards(&mut self, kind: GuardKind) -> StoreResult<Vec<(String, Value)>>;
+
+    /// The ledger: of one operation or of all, after a position, oldest first, at most `limit`.
+    fn events(
+        &mut self,
+        name: Option<&OpName>,
+        after_id: i64,
+        limit: u32,
+    ) -> StoreResult<Vec<Event>>;
+
+    /// How an earlier generation of an operation ended, if that is still known.
+    fn past_result(
+        &mut self,
+        name: &OpName,
+        generation: Generation,
+    ) -> StoreResult<Option<PastResult>>;
+
+    /// Opens a recorded output. `Nothing` also if it has been purged meanwhile: read the record again.
+    fn open_output(&mut self, output: &OutputRef) -> StoreResult<OpenOutput>;
+
+    /// Deletes at most `limit` expired settled records with their outputs, and old ledger lines.
+    /// Returns how many records went.
+    fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<u32>;
+}
+
+/// What a claiming transaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// The claim is durable and mine.
+    Won,
+    /// The proposal is durable.
+    Proposed,
+    /// Nothing was changed.
+    Left,
+}
