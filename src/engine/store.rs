@@ -252,6 +252,8 @@ pub enum Fenced {
 pub struct Step {
     /// One more attempt starts.
     pub starts_attempt: bool,
+    /// The attempt's process ID and start time, which replace those in the record's owner.
+    pub child: Option<(i32, u64)>,
     /// The record's new `dirty`, if it changes.
     pub dirty: Option<bool>,
     /// The output of an attempt that is not the last.
@@ -362,6 +364,10 @@ pub enum OpenOutput {
     File(std::fs::File),
 }
 
+/// Decides inside a claiming transaction, from the record found and the guards.
+pub type DecideClaim<'a> =
+    dyn FnMut(Option<&Record>, &mut dyn Guards) -> StoreResult<Claiming> + 'a;
+
 /// The store, as the engine and the verbs see it.
 pub trait Store {
     /// The record of an operation. Takes no lock that anyone waits for and writes nothing.
@@ -372,7 +378,7 @@ pub trait Store {
     fn claim(
         &mut self,
         name: &OpName,
-        decide: &mut dyn FnMut(Option<&Record>, &mut dyn Guards) -> StoreResult<Claiming>,
+        decide: &mut DecideClaim<'_>,
     ) -> StoreResult<(Claimed, Option<Record>)>;
 
     /// Notes a step of a held claim. Fenced.
