@@ -364,9 +364,18 @@ pub enum OpenOutput {
     File(std::fs::File),
 }
 
-/// Decides inside a claiming transaction, from the record found and the guards.
-pub type DecideClaim<'a> =
-    dyn FnMut(Option<&Record>, &mut dyn Guards) -> StoreResult<Claiming> + 'a;
+/// What a claiming transaction shows to the closure that decides.
+pub struct Claimable<'a> {
+    /// The record found.
+    pub record: Option<&'a Record>,
+    /// The generation that a claim or a proposal would get: the child's environment has it.
+    pub generation: Generation,
+    /// The named guards, in the same transaction.
+    pub guards: &'a mut dyn Guards,
+}
+
+/// Decides inside a claiming transaction.
+pub type DecideClaim<'a> = dyn FnMut(Claimable<'_>) -> StoreResult<Claiming> + 'a;
 
 /// The store, as the engine and the verbs see it.
 pub trait Store {
