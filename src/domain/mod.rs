@@ -3,8 +3,15 @@
 //! Nothing here knows a clock, randomness, a database or a process; all of that comes in as arguments.
 
 pub mod decision;
+pub mod digest;
+pub mod duration;
+pub mod facts;
+pub mod keyparts;
 pub mod name;
+pub mod nearest;
 pub mod outcome;
 pub mod owner;
+pub mod period;
 pub mod record;
+pub mod template;
 pub mod time;
