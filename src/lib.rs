@@ -1,4 +1,6 @@
 //! idem: makes shell commands safe to repeat.
 
+pub mod cli;
 pub mod domain;
 pub mod policy;
+pub mod process;

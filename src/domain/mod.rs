@@ -3,6 +3,7 @@
 //! Nothing here knows a clock, randomness, a database or a process; all of that comes in as arguments.
 
 pub mod decision;
+pub mod frames;
 pub mod name;
 pub mod outcome;
 pub mod record;
