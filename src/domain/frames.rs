@@ -190,6 +190,11 @@ impl Encoder {
         &self.buffer
     }
 
+    /// The memory that the buffer takes, whether filled or not.
+    pub fn capacity_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// The length of the whole recording, headers included.
     pub fn len_bytes(&self) -> u64 {
         self.handed_on_bytes + self.buffer.len() as u64

@@ -200,6 +200,11 @@ impl Recorder {
         }
     }
 
+    /// The memory that is taken for output, whether filled or not.
+    pub fn buffer_bytes(&self) -> usize {
+        self.encoder.capacity_bytes()
+    }
+
     /// What was recorded. It can be read, and is durable only after [`Recorded::make_durable`].
     pub fn finish(mut self) -> Recorded {
         let inline = self.encoder.len_bytes() <= INLINE_MAX_BYTES;
