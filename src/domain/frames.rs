@@ -340,7 +340,7 @@ pub struct RunReader<R> {
 
 impl<R: BufRead + Seek> RunReader<R> {
     /// Reads `source` from its first byte, wherever it stands.
-    pub fn new(mut source: R) -> io::Result<RunReader<R>> {
+    pub fn new(mut source: R) -> Result<RunReader<R>, ReadError> {
         let end = source.seek(SeekFrom::End(0))?;
         source.rewind()?;
         Ok(RunReader {
@@ -356,7 +356,7 @@ impl<R: BufRead + Seek> RunReader<R> {
     }
 
     /// Starts again at the first run.
-    pub fn rewind(&mut self) -> io::Result<()> {
+    pub fn rewind(&mut self) -> Result<(), ReadError> {
         self.source.rewind()?;
         self.at = 0;
         self.run.at = 0;
