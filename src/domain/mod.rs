@@ -7,6 +7,7 @@ pub mod digest;
 pub mod duration;
 pub mod facts;
 pub mod keyparts;
+pub mod frames;
 pub mod name;
 pub mod nearest;
 pub mod outcome;

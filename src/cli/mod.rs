@@ -1,0 +1,3 @@
+//! What was typed and what is shown.
+
+pub mod json_out;

@@ -1,0 +1,5 @@
+//! Adapter to the operating system: processes, descriptors, terminals.
+
+pub mod mirror;
+pub mod replay;
+pub mod spool;
