@@ -1,3 +1,7 @@
-//! What was typed and what is shown.
+//! What was typed, what it means, and how it is said. Only this layer prints.
 
+pub mod exit;
 pub mod json_out;
+pub mod options;
+pub mod parse;
+pub mod verbs;

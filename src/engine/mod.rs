@@ -1,4 +1,12 @@
 //! Drives one operation: decide, claim, attempts, settle. It knows traits; adapters implement them.
 
+pub mod claim;
+pub mod ending;
+pub mod environment;
 pub mod event;
+pub mod guards;
+pub mod hands;
+pub mod keeper;
+pub mod ledger;
+pub mod plan;
 pub mod store;

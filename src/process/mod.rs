@@ -2,4 +2,5 @@
 
 pub mod mirror;
 pub mod replay;
+pub mod split;
 pub mod spool;

@@ -1,0 +1,227 @@
+//! The verbs and their options.
+
+use super::options::{self, add_groups, store_arg};
+use clap::builder::OsStringValueParser;
+use clap::{Arg, ArgAction, Command, ValueHint};
+
+/// One verb.
+#[derive(Debug)]
+pub struct Verb {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for the help.
+    pub about: &'static str,
+    build: fn(Command) -> Command,
+}
+
+/// All verbs, in the order of the help.
+pub const ALL: &[Verb] = &[
+    Verb {
+        name: "run",
+        about: "Run a command once: replay it on a repeat",
+        build: run,
+    },
+    Verb {
+        name: "status",
+        about: "Show operations, or one of them in full with what to do next",
+        build: status,
+    },
+    Verb {
+        name: "log",
+        about: "Show the timeline of decisions",
+        build: log,
+    },
+    Verb {
+        name: "output",
+        about: "Print a stored output without running anything",
+        build: output,
+    },
+    Verb {
+        name: "wait",
+        about: "Wait until an operation is settled, then end like a waiter",
+        build: wait,
+    },
+    Verb {
+        name: "resolve",
+        about: "Settle an operation whose outcome is unknown",
+        build: resolve,
+    },
+    Verb {
+        name: "forget",
+        about: "Delete records",
+        build: forget,
+    },
+    Verb {
+        name: "key",
+        about: "Print the key that run would use for the same options",
+        build: key,
+    },
+    Verb {
+        name: "batch",
+        about: "Print a batch's persistent random name",
+        build: batch,
+    },
+    Verb {
+        name: "completions",
+        about: "Print shell completions",
+        build: completions,
+    },
+    Verb {
+        name: "man",
+        about: "Print the manual page of idem or of a verb",
+        build: man,
+    },
+];
+
+/// A verb by its name.
+pub fn by_name(name: &str) -> Option<&'static Verb> {
+    ALL.iter().find(|verb| verb.name == name)
+}
+
+/// The command line of one verb.
+pub fn command(verb: &'static Verb) -> Command {
+    let command = Command::new(verb.name)
+        .about(verb.about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true);
+    (verb.build)(command).arg(store_arg())
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  idem run --key 'backup-{day}' --ttl 48h -- pg_dump -f /srv/b.sql shop
+  idem run --key deploy-v42 --timeout 10m --probe './is-live v42' -- ./deploy v42
+  idem run --key pay-1234 --json --idempotent --retries 3 -- ./pay 1234";
+
+fn run(command: Command) -> Command {
+    add_groups(command, options::RUN_GROUPS)
+        .arg(command_arg().required(true))
+        .override_usage("idem run [OPTIONS] -- COMMAND [ARG]...")
+        .after_help(RUN_EXAMPLES)
+}
+
+fn command_arg() -> Arg {
+    Arg::new("command")
+        .value_name("COMMAND")
+        .num_args(1..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
+        .value_parser(OsStringValueParser::new())
+        .value_hint(ValueHint::CommandWithArguments)
+        .help("The command and its arguments")
+}
+
+fn key(command: Command) -> Command {
+    add_groups(command, options::RUN_GROUPS)
+        .arg(command_arg())
+        .override_usage("idem key [OPTIONS] -- COMMAND [ARG]...")
+}
+
+fn text(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value_name).value_parser(OsStringValueParser::new()).help(help)
+}
+
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn key_arg() -> Arg {
+    Arg::new("key").value_name("KEY").value_parser(OsStringValueParser::new())
+}
+
+fn scope_arg() -> Arg {
+    text("scope", "NAME", "Name space of the key [env: IDEM_SCOPE]")
+}
+
+fn json_arg() -> Arg {
+    switch("json", "Print JSON")
+}
+
+fn status(command: Command) -> Command {
+    command
+        .arg(key_arg().value_name("KEY|GLOB").help("One operation, or those that match"))
+        .arg(scope_arg())
+        .arg(text("state", "STATES", "Only these states, with commas: running,unknown,…"))
+        .arg(text("task", "NAME", "Only the steps of this task"))
+        .arg(text("since", "DUR|TIME", "Only what changed since then"))
+        .arg(text("limit", "N", "At most this many [default: 50]"))
+        .arg(json_arg())
+}
+
+fn log(command: Command) -> Command {
+    command
+        .arg(key_arg().help("Only this operation"))
+        .arg(scope_arg())
+        .arg(json_arg())
+}
+
+fn output(command: Command) -> Command {
+    command
+        .arg(key_arg().required(true).help("The operation"))
+        .arg(scope_arg())
+        .arg(switch("stderr", "The standard error instead"))
+        .arg(switch("both", "Both streams, each where it belongs").conflicts_with("stderr"))
+        .arg(text("attempt", "N", "The output of this attempt"))
+}
+
+fn wait(command: Command) -> Command {
+    command
+        .arg(key_arg().required(true).help("The operation"))
+        .arg(scope_arg())
+        .arg(text("wait", "DUR", "Wait at most this long, then end with 120"))
+        .arg(json_arg())
+}
+
+fn resolve(command: Command) -> Command {
+    command
+        .arg(key_arg().required(true).help("The operation"))
+        .arg(scope_arg())
+        .arg(switch("succeeded", "It happened: replay it from now on"))
+        .arg(switch("failed", "It did not, and it is final: replay the failure"))
+        .arg(switch("not-done", "It did not: the next call runs it"))
+        .group(clap::ArgGroup::new("answer").args(["succeeded", "failed", "not-done"]).required(true))
+        .arg(
+            text("stdout", "FILE", "What a replay prints")
+                .value_hint(ValueHint::FilePath)
+                .requires("succeeded"),
+        )
+        .arg(text("exit-code", "N", "What a replay ends with").conflicts_with("not-done"))
+}
+
+fn forget(command: Command) -> Command {
+    command
+        .arg(key_arg().required(true).num_args(1..).help("Operations, or globs"))
+        .arg(scope_arg())
+        .arg(switch("force", "Also those that are running, unknown or held"))
+}
+
+fn batch(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .required(true)
+                .value_parser(OsStringValueParser::new())
+                .help("The business name of the batch"),
+        )
+        .arg(switch("rotate", "Mint a new random name"))
+}
+
+fn completions(command: Command) -> Command {
+    command.arg(
+        Arg::new("shell")
+            .value_name("SHELL")
+            .required(true)
+            .value_parser(["bash", "zsh", "fish", "elvish", "powershell"])
+            .help("The shell"),
+    )
+}
+
+fn man(command: Command) -> Command {
+    command.arg(
+        Arg::new("verb")
+            .value_name("VERB")
+            .value_parser(OsStringValueParser::new())
+            .help("A verb [default: idem itself]"),
+    )
+}

@@ -1,0 +1,288 @@
+//! Claiming: the second decision, made under the exclusive right to change the record.
+//!
+//! The front decided from a plain read. Between that read and the claim anything may have happened,
+//! so the keeper decides again inside the transaction that claims. What it finds there decides what
+//! this call is: if another generation has come meanwhile, the call has become a waiter of that one.
+
+use super::environment::{Ancestor, ChildContext};
+use super::event::{EventKind, NewEvent};
+use super::guards::{self, Guarded};
+use super::hands::{Cancelled, Hands};
+use super::ledger;
+use super::plan::Plan;
+use super::store::{
+    Claimable, Claimed, Claiming, ClaimId, NewClaim, Store, StoreResult, TokenChoice,
+};
+use crate::domain::decision::{Decision, Why, decide};
+use crate::domain::name::Generation;
+use crate::domain::outcome::{Class, State};
+use crate::domain::owner::Liveness;
+use crate::domain::record::Record;
+use crate::policy::deadline;
+use crate::policy::retry::{self, Execution, Found, Moment, Step};
+use std::time::Duration;
+
+/// What the front found when it looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstLook {
+    /// The record's generation, if there was a record.
+    pub generation: Option<Generation>,
+}
+
+/// Why there is no claim.
+#[derive(Debug)]
+pub enum NotClaimed {
+    /// Another generation has come: wait for it, or take its result.
+    Changed(Generation),
+    /// The record is the same and asks for something else now.
+    LookAgain,
+    /// The call was called off.
+    Cancelled(Cancelled),
+    /// A guard said no.
+    Guarded(Guarded),
+    /// No process could be made; carries why.
+    CannotFork(String),
+}
+
+/// A claim that is durable and held.
+#[derive(Debug)]
+pub struct Claim {
+    /// Its name for fenced changes.
+    pub id: ClaimId,
+    /// The record's token.
+    pub token: String,
+    /// The first attempt's child waits behind its gate, and its start is part of the claim.
+    pub prepared: bool,
+    /// The execution, and its first step.
+    pub begun: (Execution, Step),
+    /// The record found needs the cleanup before another run.
+    pub found_dirty: bool,
+    /// How long ago the last attempt of the record found ended.
+    pub since_end: Option<Duration>,
+}
+
+/// What the closure learnt that the store does not tell.
+struct Considered {
+    token: TokenChoice,
+    prepared: bool,
+    begun: (Execution, Step),
+    found_dirty: bool,
+    since_end: Option<Duration>,
+}
+
+/// Claims, or says why not.
+pub fn claim(
+    store: &mut dyn Store,
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    first: &FirstLook,
+) -> StoreResult<Result<Claim, NotClaimed>> {
+    let mut considered = Err(NotClaimed::LookAgain);
+    let result = store.claim(&plan.name, &mut |found| {
+        hands.abandon();
+        let (verdict, claiming) = consider(hands, plan, first, found)?;
+        considered = verdict;
+        Ok(claiming)
+    });
+    let (claimed, record) = match result {
+        Ok(done) => done,
+        Err(error) => {
+            hands.abandon();
+            return Err(error);
+        }
+    };
+    match (claimed, record, considered) {
+        (Claimed::Won, Some(record), Ok(c)) => Ok(Ok(held(record, c))),
+        (_, _, Err(not)) => Ok(Err(not)),
+        _ => Ok(Err(NotClaimed::LookAgain)),
+    }
+}
+
+fn held(record: Record, c: Considered) -> Claim {
+    Claim {
+        id: ClaimId { name: record.name, generation: record.generation, nonce: record.nonce },
+        token: record.token,
+        prepared: c.prepared,
+        begun: c.begun,
+        found_dirty: c.found_dirty,
+        since_end: c.since_end,
+    }
+}
+
+type Verdict = (Result<Considered, NotClaimed>, Claiming);
+
+fn leave(not: NotClaimed) -> Verdict {
+    (Err(not), Claiming::Leave)
+}
+
+fn consider(
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    first: &FirstLook,
+    found: Claimable<'_>,
+) -> StoreResult<Verdict> {
+    if let Some(record) = found.record
+        && first.generation != Some(record.generation)
+    {
+        return Ok(leave(NotClaimed::Changed(record.generation)));
+    }
+    let now = hands.now();
+    let liveness = found.record.map_or(Liveness::Gone, |record| hands.observe(record));
+    let why = match decide(found.record, &plan.request, &liveness, &now) {
+        Decision::Execute(why) | Decision::Ask(why) => why,
+        _ => return Ok(leave(NotClaimed::LookAgain)),
+    };
+    if let Some(cancelled) = hands.cancelled() {
+        return Ok(leave(NotClaimed::Cancelled(cancelled)));
+    }
+    if let Some(refused) = guards::before_claim(hands, plan, found.guards)? {
+        return Ok(leave(NotClaimed::Guarded(refused)));
+    }
+    Ok(begin(hands, plan, found.record, found.generation, why))
+}
+
+/// Everything allows the claim: decides its first step and prepares the child if that is an attempt.
+fn begin(
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    record: Option<&Record>,
+    generation: Generation,
+    why: Why,
+) -> Verdict {
+    // A record that has expired, or that another command failed under, is history.
+    let continued = record.filter(|_| continues(why));
+    let token = match continued {
+        Some(_) => TokenChoice::Keep,
+        None => TokenChoice::Mint(hands.mint_token()),
+    };
+    let since_end = continued.map(|record| record.since.age(&hands.now()));
+    let begun = Execution::begin(machine(plan), found(record, why), &moment(hands, plan, since_end));
+    let prepared = begun.1 == Step::Attempt;
+    if prepared {
+        let text = token_text(&token, continued);
+        if let Err(error) = prepare_first(hands, plan, generation, &text) {
+            return leave(NotClaimed::CannotFork(error));
+        }
+    }
+    let claim = new_claim(hands, plan, record, &token, prepared, why);
+    let found_dirty = record.is_some_and(|record| record.dirty) && why != Why::Expired;
+    let considered = Considered { token, prepared, begun, found_dirty, since_end };
+    (Ok(considered), Claiming::Claim(Box::new(claim)))
+}
+
+/// Whether the execution belongs to the record found: its token, its attempts and its traces count.
+fn continues(why: Why) -> bool {
+    match why {
+        Why::New | Why::Expired | Why::Corrected => false,
+        Why::FailedBefore | Why::FailedRerun | Why::UnknownRerun | Why::Approved => true,
+    }
+}
+
+fn token_text(token: &TokenChoice, record: Option<&Record>) -> String {
+    match (token, record) {
+        (TokenChoice::Mint(text), _) => text.clone(),
+        (TokenChoice::Keep, record) => record.map(|r| r.token.clone()).unwrap_or_default(),
+    }
+}
+
+fn prepare_first(
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    generation: Generation,
+    token: &str,
+) -> Result<(), String> {
+    let ancestry = ancestry(hands, plan);
+    let context = ChildContext {
+        name: &plan.name,
+        token,
+        generation,
+        attempt: 1,
+        deadline_unix_ms: handed_down_deadline(hands, plan),
+        ancestry: &ancestry,
+    };
+    hands.prepare(&context)
+}
+
+/// The claims that a child of this one runs under: the caller's, and this one last.
+pub fn ancestry(hands: &dyn Hands, plan: &Plan) -> Vec<Ancestor> {
+    let owner = hands.owner();
+    let own = Ancestor { nonce: hands.nonce(), pid: owner.pid, start_ticks: owner.start_time };
+    plan.ancestry.iter().copied().chain([own]).collect()
+}
+
+/// The deadline that a child learns of: this call's own, less a reserve for ending in order.
+pub fn handed_down_deadline(hands: &dyn Hands, plan: &Plan) -> Option<i64> {
+    let remaining = plan.limits.deadline?.saturating_sub(hands.monotonic());
+    let handed = i64::try_from(deadline::handed_down(remaining).as_millis()).unwrap_or(i64::MAX);
+    Some(hands.now().wall.0.saturating_add(handed))
+}
+
+fn machine(plan: &Plan) -> retry::Plan {
+    let retry = &plan.retry;
+    retry::Plan {
+        retries: retry.retries,
+        backoff: retry.backoff,
+        jitter: retry.jitter,
+        probe: plan.helpers.probe.is_some(),
+        probe_first: plan.request.probe_first,
+        settle: plan.helpers.settle,
+        cleanup: plan.helpers.cleanup.is_some(),
+        idempotent: retry.idempotent,
+        rerun_unknown: retry.rerun_unknown,
+        shared_grants: plan.guards.budget.is_some() || plan.guards.task.is_some(),
+        nested: retry.nested,
+    }
+}
+
+fn found(record: Option<&Record>, why: Why) -> Found {
+    let Some(record) = record.filter(|_| !matches!(why, Why::New | Why::Expired)) else {
+        return Found { class: None, cleaned: true };
+    };
+    let class = match record.state {
+        State::Running | State::Unknown => Some(Class::Uncertain),
+        State::Held => None,
+        State::Succeeded | State::Failed => record.class,
+    };
+    Found { class, cleaned: !record.dirty }
+}
+
+/// What the policies must know of this moment.
+pub fn moment(hands: &mut dyn Hands, plan: &Plan, since_attempt: Option<Duration>) -> Moment {
+    let now = hands.monotonic();
+    Moment {
+        remaining: plan.limits.deadline.map(|at| at.saturating_sub(now)),
+        since_attempt,
+        interrupted: hands.interrupted(),
+        random: hands.random(),
+    }
+}
+
+fn new_claim(
+    hands: &dyn Hands,
+    plan: &Plan,
+    record: Option<&Record>,
+    token: &TokenChoice,
+    starts_attempt: bool,
+    why: Why,
+) -> NewClaim {
+    let owner = hands.owner();
+    let at = hands.now();
+    let event = |kind, attempt, detail| NewEvent { at: at.wall, kind, attempt, detail };
+    let mut events = vec![event(EventKind::Claimed, None, ledger::claimed(why, record, &plan.source))];
+    if starts_attempt {
+        events.push(event(EventKind::AttemptStarted, Some(1), ledger::started(owner.child)));
+    }
+    NewClaim {
+        nonce: hands.nonce(),
+        token: token.clone(),
+        fingerprint: plan.request.fingerprint,
+        command: plan.command.clone(),
+        ttl: plan.ttl,
+        failed_ttl: plan.failed_ttl,
+        owner,
+        source: plan.source.clone(),
+        starts_attempt,
+        at,
+        events,
+    }
+}

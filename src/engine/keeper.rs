@@ -1,0 +1,506 @@
+//! The keeper's side of a call: claim, attempts, settle.
+//!
+//! Nothing is executed before the claim is durable, and the caller learns nothing before the result is.
+
+use super::claim::{self, Claim, FirstLook, NotClaimed};
+use super::ending::{CallerEnd, caller_end, recorded_code};
+use super::environment::ChildContext;
+use super::event::{EventKind, NewEvent};
+use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
+use super::ledger;
+use super::plan::Plan;
+use super::store::{Fenced, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError};
+use crate::domain::name::Generation;
+use crate::domain::outcome::{Class, Exit, State, state_after};
+use crate::domain::time::UnixMs;
+use crate::policy::outcome::{Classified, Ending, Rules, classify};
+use crate::policy::retry::{Answer, Event, Settled, Step, Why};
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+/// How often a settle is tried while the store is busy.
+const SETTLE_TRIES: u32 = 3;
+
+/// How long a probe or a cleanup may take where neither `--timeout` nor `--deadline` bounds it.
+const HELPER_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the keeper has to say in the end.
+#[derive(Debug)]
+pub enum Kept {
+    /// Nothing was executed.
+    NotClaimed(NotClaimed),
+    /// The command, or its probe, ran.
+    Executed(Box<Executed>),
+}
+
+/// How an execution went.
+#[derive(Debug)]
+pub struct Executed {
+    /// The claim's generation.
+    pub generation: Generation,
+    /// The final state.
+    pub state: State,
+    /// The final class.
+    pub class: Class,
+    /// Why, in a few words.
+    pub reason: String,
+    /// The record's exit code.
+    pub exit_code: Option<i32>,
+    /// Earliest moment at which another try makes sense.
+    pub retry_at: Option<UnixMs>,
+    /// When it was settled.
+    pub settled_at: UnixMs,
+    /// Attempts made by this call.
+    pub attempts: u32,
+    /// What the caller is to get.
+    pub end: CallerEnd,
+    /// The result's output, wherever it is now.
+    pub output: Option<NewOutput>,
+    /// The result is a probe's answer, whose output the caller has not seen.
+    pub by_probe: bool,
+    /// Whether and how the result was recorded.
+    pub recorded: Recorded,
+    /// Processes that could not be ended.
+    pub survivors: Vec<i32>,
+    /// What a careful user should know although it went well.
+    pub warning: Option<String>,
+}
+
+/// Whether a result was recorded.
+#[derive(Debug)]
+pub enum Recorded {
+    /// Whole.
+    Yes,
+    /// Without its output, which did not fit.
+    WithoutOutput,
+    /// The record has moved on (resolved, forgotten, claimed anew): the ledger alone has this result.
+    Superseded,
+    /// Not at all, for this reason.
+    No(StoreError),
+}
+
+/// Claims and executes, or says why not.
+pub fn keep(
+    store: &mut dyn Store,
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    first: &FirstLook,
+) -> Result<Kept, StoreError> {
+    let claim = match claim::claim(store, hands, plan, first)? {
+        Ok(claim) => claim,
+        Err(not) => return Ok(Kept::NotClaimed(not)),
+    };
+    hands.claimed(claim.id.generation);
+    let mut run = Run::new(store, hands, plan, claim);
+    let settled = run.execute();
+    Ok(Kept::Executed(Box::new(run.settle(settled))))
+}
+
+/// One execution under its claim.
+struct Run<'a> {
+    store: &'a mut dyn Store,
+    hands: &'a mut dyn Hands,
+    plan: &'a Plan,
+    claim: Claim,
+    /// Events that the next write takes along.
+    events: Vec<NewEvent>,
+    /// The number of the latest attempt of this generation.
+    number: u32,
+    last: Option<Last>,
+    /// A re-execution needs the cleanup first.
+    dirty: bool,
+    probe_output: Option<NewOutput>,
+    survivors: Vec<i32>,
+    previous_dirty: bool,
+}
+
+/// The latest attempt.
+struct Last {
+    end: AttemptEnd,
+    classified: Classified,
+}
+
+impl<'a> Run<'a> {
+    fn new(store: &'a mut dyn Store, hands: &'a mut dyn Hands, plan: &'a Plan, claim: Claim) -> Self {
+        let dirty = claim.found_dirty;
+        Run {
+            store,
+            hands,
+            plan,
+            claim,
+            events: Vec::new(),
+            number: 0,
+            last: None,
+            dirty,
+            probe_output: None,
+            survivors: Vec::new(),
+            previous_dirty: dirty,
+        }
+    }
+
+    /// Takes the steps of the policy machine until it says that the execution is over.
+    fn execute(&mut self) -> Settled {
+        let (mut execution, mut step) = self.claim.begun.clone();
+        loop {
+            let event = match step {
+                Step::Attempt => self.attempt(),
+                Step::Probe => self.probe(),
+                Step::Grant => Event::Granted(self.grant()),
+                Step::Cleanup => self.cleanup(),
+                Step::Pause(delay) => self.pause(delay),
+                Step::Settle(settled) => return settled,
+            };
+            let attempted = matches!(event, Event::Attempted(_));
+            let moment = self.moment();
+            step = execution.next(event, &moment);
+            if attempted && !matches!(step, Step::Settle(_)) {
+                self.note_attempt();
+            }
+        }
+    }
+
+    fn moment(&mut self) -> crate::policy::retry::Moment {
+        let now = self.hands.monotonic();
+        let own = self.last.as_ref().map(|last| now.saturating_sub(last.end.ended));
+        claim::moment(self.hands, self.plan, own.or(self.claim.since_end))
+    }
+
+    fn attempt(&mut self) -> Event {
+        self.number += 1;
+        if self.number > 1 || !self.claim.prepared {
+            if let Some(alive) = self.leftovers_alive() {
+                self.number -= 1;
+                return alive;
+            }
+            if let Err(why) = self.start_another() {
+                return self.not_started(why);
+            }
+        }
+        self.previous_dirty = self.dirty;
+        self.dirty = true;
+        let end = self.hands.attempt(self.number);
+        self.ended(end)
+    }
+
+    /// Everything of the earlier attempt must be gone before anything new starts.
+    fn leftovers_alive(&mut self) -> Option<Event> {
+        self.survivors = self.hands.end_leftovers();
+        (!self.survivors.is_empty()).then_some(Event::LeftoversAlive)
+    }
+
+    /// Prepares a further attempt and makes its start durable, so that a crash never forgets it.
+    fn start_another(&mut self) -> Result<(), String> {
+        let ancestry = claim::ancestry(self.hands, self.plan);
+        let context = ChildContext {
+            name: &self.plan.name,
+            token: &self.claim.token,
+            generation: self.claim.id.generation,
+            attempt: self.number,
+            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.plan),
+            ancestry: &ancestry,
+        };
+        self.hands.prepare(&context)?;
+        let child = self.hands.owner().child;
+        self.event(EventKind::AttemptStarted, Some(self.number), ledger::started(child));
+        let step = StoreStep {
+            starts_attempt: true,
+            child,
+            dirty: Some(true),
+            output: None,
+            events: std::mem::take(&mut self.events),
+            durable: true,
+        };
+        match self.store.step(&self.claim.id, &step) {
+            Ok(Fenced::Done) => Ok(()),
+            Ok(Fenced::Superseded) => {
+                self.hands.abandon();
+                Err("the record was resolved or forgotten meanwhile".to_owned())
+            }
+            Err(error) => {
+                self.hands.abandon();
+                Err(format!("its start could not be recorded: {error}"))
+            }
+        }
+    }
+
+    fn not_started(&mut self, why: String) -> Event {
+        let end = AttemptEnd {
+            how: HowEnded::NotStarted { code: 126, why },
+            duration: Duration::ZERO,
+            seen: Default::default(),
+            control: Default::default(),
+            ended: self.hands.monotonic(),
+            held_terminal: false,
+            survivors: Vec::new(),
+        };
+        self.previous_dirty = self.dirty;
+        self.ended(end)
+    }
+
+    fn ended(&mut self, end: AttemptEnd) -> Event {
+        let rules = Rules {
+            stop_on: self.plan.retry.stop_on.clone(),
+            retry_on: self.plan.retry.retry_on.clone(),
+            success_codes: self.plan.retry.success_codes.clone(),
+            retries_given: self.plan.retry.retries_given,
+        };
+        let ending = match &end.how {
+            HowEnded::NotStarted { why, .. } => Ending::NotStarted(why.clone()),
+            HowEnded::Ended { exit, cut } => Ending::Ended { exit: *exit, cut: *cut },
+        };
+        let classified = classify(&rules, &ending, &end.seen, &end.control);
+        if matches!(classified.class, Class::Safe | Class::Throttled) {
+            // Nothing happened, so a cleanup has no more to do than before.
+            self.dirty = self.previous_dirty;
+        }
+        self.survivors.clone_from(&end.survivors);
+        let event = Event::Attempted(classified.clone());
+        self.last = Some(Last { end, classified });
+        event
+    }
+
+    /// The end of an attempt that is not the last: its output is kept for `idem output --attempt`.
+    fn note_attempt(&mut self) {
+        let output = self.hands.take_output();
+        self.attempt_event(Some(&output));
+        let step = StoreStep {
+            starts_attempt: false,
+            child: None,
+            dirty: Some(self.dirty),
+            output: Some(output),
+            events: std::mem::take(&mut self.events),
+            durable: false,
+        };
+        if let Err(StoreError::Full(_)) = self.store.step(&self.claim.id, &step) {
+            // The ledger may be short of one attempt; the record itself is not touched by that.
+            self.discard(step.output.as_ref());
+            self.events = step.events;
+        }
+    }
+
+    fn discard(&mut self, output: Option<&NewOutput>) {
+        if let Some(output) = output {
+            self.hands.discard(output);
+        }
+    }
+
+    fn attempt_event(&mut self, output: Option<&NewOutput>) {
+        let Some(last) = &self.last else { return };
+        let detail = ledger::attempt_ended(&last.end, &last.classified, output);
+        self.event(EventKind::AttemptEnded, Some(self.number), detail);
+    }
+
+    fn event(&mut self, kind: EventKind, attempt: Option<u32>, detail: ledger::Detail) {
+        let at = self.hands.now().wall;
+        self.events.push(NewEvent { at, kind, attempt, detail });
+    }
+
+    /// Asks the probe.
+    fn probe(&mut self) -> Event {
+        if let Some(alive) = self.leftovers_alive() {
+            return alive;
+        }
+        let command = self.plan.helpers.probe.clone().unwrap_or_default();
+        let end = self.helper(&command);
+        let answer = answer_of(&end);
+        self.event(EventKind::Probed, None, ledger::helper(&command, &end, answer_word(answer)));
+        if answer == Answer::Happened {
+            self.probe_output = Some(end.stdout);
+        } else {
+            self.hands.discard(&end.stdout);
+        }
+        Event::Probed(answer)
+    }
+
+    /// Runs the cleanup, and notes at once that it need not run again for the same attempt.
+    fn cleanup(&mut self) -> Event {
+        if let Some(alive) = self.leftovers_alive() {
+            return alive;
+        }
+        let command = self.plan.helpers.cleanup.clone().unwrap_or_default();
+        let end = self.helper(&command);
+        self.hands.discard(&end.stdout);
+        let done = end.exit == Some(Exit::Code(0));
+        let word = if done { "done" } else { "failed" };
+        self.event(EventKind::Cleaned, None, ledger::helper(&command, &end, word));
+        Event::Cleaned(done && self.note_cleaned())
+    }
+
+    fn note_cleaned(&mut self) -> bool {
+        self.dirty = false;
+        let step = StoreStep {
+            starts_attempt: false,
+            child: None,
+            dirty: Some(false),
+            output: None,
+            events: std::mem::take(&mut self.events),
+            durable: true,
+        };
+        matches!(self.store.step(&self.claim.id, &step), Ok(Fenced::Done))
+    }
+
+    fn helper(&mut self, command: &OsString) -> HelperEnd {
+        let ancestry = claim::ancestry(self.hands, self.plan);
+        let now = self.hands.monotonic();
+        let remaining = self.plan.limits.deadline.map(|at| at.saturating_sub(now));
+        let limit = [self.plan.limits.timeout, remaining].into_iter().flatten().min();
+        let context = ChildContext {
+            name: &self.plan.name,
+            token: &self.claim.token,
+            generation: self.claim.id.generation,
+            attempt: self.number,
+            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.plan),
+            ancestry: &ancestry,
+        };
+        self.hands.helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
+    }
+
+    fn pause(&mut self, delay: Duration) -> Event {
+        self.event(EventKind::Paused, None, ledger::paused(delay));
+        self.hands.pause(delay);
+        Event::Paused
+    }
+
+    /// Makes the end durable, whatever it takes, and says what the caller is to get.
+    fn settle(mut self, settled: Settled) -> Executed {
+        if settled.class == Class::Uncertain && self.survivors.is_empty() {
+            // Nothing of an attempt that nobody knows about may work on behind the caller's back.
+            self.survivors = self.hands.end_leftovers();
+        }
+        let by_probe = settled.why == Why::ProbeFoundIt;
+        let output = self.result_output(by_probe);
+        if self.last.is_some() {
+            let attempt_output = if by_probe { None } else { output.clone() };
+            self.attempt_event(attempt_output.as_ref());
+        }
+        let settlement = self.settlement(settled, output);
+        let (recorded, settlement) = self.write(settlement);
+        self.hands.release();
+        self.hands.tell_outer(settled.class);
+        self.executed(settled, settlement, recorded)
+    }
+
+    fn result_output(&mut self, by_probe: bool) -> Option<NewOutput> {
+        if by_probe {
+            return self.probe_output.take();
+        }
+        self.last.as_ref()?;
+        Some(self.hands.take_output())
+    }
+
+    fn settlement(&mut self, settled: Settled, output: Option<NewOutput>) -> Settlement {
+        let state = state_after(settled.class);
+        let exit_code = match (&self.last, settled.why) {
+            (_, Why::ProbeFoundIt) => Some(0),
+            (Some(last), _) => recorded_code(&last.end.how, settled.class),
+            (None, _) => None,
+        };
+        let reason = self.reason(settled);
+        let at = self.hands.now();
+        let retry_after = self.last.as_ref().and_then(|last| last.classified.retry_after);
+        let retry_at = match settled.class {
+            Class::Throttled | Class::Uncertain => retry_after,
+            _ => None,
+        };
+        self.event(EventKind::Settled, None, ledger::settled(state, settled.class, &reason, exit_code));
+        Settlement {
+            state,
+            class: Some(settled.class),
+            reason: Some(reason),
+            exit_code,
+            retry_at: retry_at.map(|d| UnixMs(at.wall.0.saturating_add_unsigned(d.as_millis() as u64))),
+            output,
+            dirty: self.dirty,
+            at,
+            events: std::mem::take(&mut self.events),
+        }
+    }
+
+    fn reason(&self, settled: Settled) -> String {
+        let mut reason = match (&self.last, settled.why) {
+            (Some(last), Why::Final | Why::NoProbe | Why::NoRetryLeft | Why::NoRetry) => {
+                last.classified.reason.clone()
+            }
+            (Some(last), why) => format!("{}; {why}", last.classified.reason),
+            (None, why) => why.to_string(),
+        };
+        if !self.survivors.is_empty() {
+            reason.push_str(&format!("; processes that could not be ended: {:?}", self.survivors));
+        }
+        reason
+    }
+
+    /// Writes the settlement; if it does not fit, without its output; if the store is busy, again.
+    fn write(&mut self, mut settlement: Settlement) -> (Recorded, Settlement) {
+        let mut recorded = Recorded::Yes;
+        let mut tries = 0;
+        loop {
+            match self.store.settle(&self.claim.id, &settlement, &mut |_| Ok(())) {
+                Ok(Fenced::Done) => return (recorded, settlement),
+                Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
+                Err(StoreError::Full(_)) if has_body(&settlement) => {
+                    // Giving the output's room back is what makes the record fit.
+                    recorded = Recorded::WithoutOutput;
+                    self.drop_output(&mut settlement);
+                }
+                Err(StoreError::Busy(_)) if tries < SETTLE_TRIES => tries += 1,
+                Err(error) => return (Recorded::No(error), settlement),
+            }
+        }
+    }
+
+    fn drop_output(&mut self, settlement: &mut Settlement) {
+        if let Some(output) = &mut settlement.output {
+            self.hands.discard(output);
+            output.body = OutputBody::Nothing;
+            output.lost = true;
+        }
+    }
+
+    fn executed(self, settled: Settled, settlement: Settlement, recorded: Recorded) -> Executed {
+        let end = match (&self.last, settled.why) {
+            (_, Why::ProbeFoundIt) => CallerEnd::Code(0),
+            (Some(last), _) => caller_end(&last.end.how, last.end.held_terminal, settled.class),
+            (None, _) => CallerEnd::Code(122),
+        };
+        Executed {
+            generation: self.claim.id.generation,
+            state: settlement.state,
+            class: settled.class,
+            reason: settlement.reason.unwrap_or_default(),
+            exit_code: settlement.exit_code,
+            retry_at: settlement.retry_at,
+            settled_at: settlement.at.wall,
+            attempts: self.number,
+            end,
+            output: settlement.output,
+            by_probe: settled.why == Why::ProbeFoundIt,
+            recorded,
+            survivors: self.survivors,
+            warning: self.last.and_then(|last| last.classified.warning),
+        }
+    }
+}
+
+fn has_body(settlement: &Settlement) -> bool {
+    settlement.output.as_ref().is_some_and(|output| output.body != OutputBody::Nothing)
+}
+
+/// What a probe's end means. An asker that could not ask does not pass for a no.
+fn answer_of(end: &HelperEnd) -> Answer {
+    match end.exit {
+        Some(Exit::Code(0)) => Answer::Happened,
+        Some(Exit::Code(1)) if end.stderr_head.is_empty() => Answer::DidNot,
+        Some(Exit::Code(75)) => Answer::StillUnderWay,
+        _ => Answer::Undetermined,
+    }
+}
+
+fn answer_word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Happened => "it happened",
+        Answer::DidNot => "it did not happen",
+        Answer::StillUnderWay => "still under way",
+        Answer::Undetermined => "could not tell",
+    }
+}
