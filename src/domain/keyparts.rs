@@ -5,6 +5,7 @@ use super::facts::{ClockPeriod, FactError, Facts, required_env};
 use super::name::{Fingerprint, Key, NameError};
 use super::nearest::nearest;
 use super::period::PeriodError;
+use super::template::TemplateError;
 use jiff::Timestamp;
 use std::fmt;
 
@@ -103,6 +104,12 @@ impl Parts {
     /// Whether all of stdin is read to tell the digest.
     pub fn has_stdin(&self) -> bool {
         self.0.contains(&Part::Stdin)
+    }
+
+    /// The key that is derived from all parts as of `at`: their digest in hex.
+    pub fn key(&self, facts: &mut dyn Facts, at: Timestamp) -> Result<Key, TemplateError> {
+        let digest = self.fingerprint(facts, at).map_err(TemplateError::Fact)?;
+        Key::new(digest.hex()).map_err(TemplateError::Key)
     }
 
     /// The digest of all parts as of `at`.
@@ -316,6 +323,8 @@ mod tests {
         by_hand.part("argv", &[&b"echo"[..], b"one", b"\xfe"]);
         by_hand.part("cwd", &["/srv/app"]);
         assert_eq!(fingerprint, by_hand.finish());
+        let key = Parts::default_key().key(&mut facts, at()).unwrap();
+        assert_eq!(key.as_str(), fingerprint.hex());
     }
 
     #[test]
