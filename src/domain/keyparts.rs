@@ -101,11 +101,6 @@ impl Parts {
         Parts::parse(text)
     }
 
-    /// Whether all of stdin is read to tell the digest.
-    pub fn has_stdin(&self) -> bool {
-        self.0.contains(&Part::Stdin)
-    }
-
     /// The key that is derived from all parts as of `at`: their digest in hex.
     pub fn key(&self, facts: &mut dyn Facts, at: Timestamp) -> Result<Key, TemplateError> {
         let digest = self.fingerprint(facts, at).map_err(TemplateError::Fact)?;
@@ -411,12 +406,6 @@ mod tests {
                 .fingerprint(&mut FakeFacts::default(), at())
                 .is_err()
         );
-    }
-
-    #[test]
-    fn only_a_digest_of_stdin_reads_it() {
-        assert!(parts("argv,stdin").has_stdin());
-        assert!(!Parts::default_key().has_stdin());
     }
 
     #[test]
