@@ -5,3 +5,5 @@ pub mod json_out;
 pub mod options;
 pub mod parse;
 pub mod verbs;
+pub mod values;
+pub mod when;

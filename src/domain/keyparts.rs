@@ -5,6 +5,7 @@ use super::facts::{ClockPeriod, FactError, Facts, required_env};
 use super::name::{Fingerprint, Key, NameError};
 use super::nearest::nearest;
 use super::period::PeriodError;
+use super::template::TemplateError;
 use jiff::Timestamp;
 use std::fmt;
 
@@ -100,9 +101,10 @@ impl Parts {
         Parts::parse(text)
     }
 
-    /// Whether all of stdin is read to tell the digest.
-    pub fn has_stdin(&self) -> bool {
-        self.0.contains(&Part::Stdin)
+    /// The key that is derived from all parts as of `at`: their digest in hex.
+    pub fn key(&self, facts: &mut dyn Facts, at: Timestamp) -> Result<Key, TemplateError> {
+        let digest = self.fingerprint(facts, at).map_err(TemplateError::Fact)?;
+        Key::new(digest.hex()).map_err(TemplateError::Key)
     }
 
     /// The digest of all parts as of `at`.
@@ -316,6 +318,8 @@ mod tests {
         by_hand.part("argv", &[&b"echo"[..], b"one", b"\xfe"]);
         by_hand.part("cwd", &["/srv/app"]);
         assert_eq!(fingerprint, by_hand.finish());
+        let key = Parts::default_key().key(&mut facts, at()).unwrap();
+        assert_eq!(key.as_str(), fingerprint.hex());
     }
 
     #[test]
@@ -402,12 +406,6 @@ mod tests {
                 .fingerprint(&mut FakeFacts::default(), at())
                 .is_err()
         );
-    }
-
-    #[test]
-    fn only_a_digest_of_stdin_reads_it() {
-        assert!(parts("argv,stdin").has_stdin());
-        assert!(!Parts::default_key().has_stdin());
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn write_unknown(f: &mut fmt::Formatter<'_>, name: &str, meant: Option<&str>) ->
     write!(f, "`{{{name}}}` in the key is unknown: ")?;
     match meant {
         Some(meant) => write!(f, "did you mean {meant}? ")?,
-        None => write!(f, "there are {}; ", FORMS.join(" "))?,
+        None => write!(f, "there are {} ", FORMS.join(" "))?,
     }
     write!(f, "(write {{{{ and }}}} for braces)")
 }
