@@ -5,5 +5,6 @@
 pub mod decision;
 pub mod name;
 pub mod outcome;
+pub mod owner;
 pub mod record;
 pub mod time;

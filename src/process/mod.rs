@@ -1,0 +1,20 @@
+//! Processes on Linux: what idem found at its start, children behind a gate, locks that tell who lives,
+//! and the end of a whole tree.
+//!
+//! The program has one thread whenever it forks. Everything between a fork and an exec is prepared
+//! before the fork and calls nothing that is not async-signal-safe, signal-safety(7).
+
+pub mod clock;
+pub mod entry;
+mod exec;
+pub mod liveness;
+pub mod locks;
+pub mod proc;
+pub mod queue;
+pub mod signal;
+pub mod spawn;
+pub mod sys;
+pub mod terminate;
+#[cfg(test)]
+mod testing;
+pub mod wait;
