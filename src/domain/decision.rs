@@ -103,10 +103,13 @@ pub enum Decision {
     Refuse(Refusal),
 }
 
-/// The state as an observer sees it: running with nobody left is unknown.
+/// The state as an observer sees it: running with nobody left is unknown, and an unknown operation with
+/// survivors is not over.
 pub fn seen_state(record: &Record, liveness: &Liveness) -> State {
     match (record.state, liveness) {
         (State::Running, Liveness::Gone) => State::Unknown,
+        // What survived the end of an attempt may still be at work.
+        (State::Unknown, Liveness::TreeAlive { .. }) => State::Running,
         (state, _) => state,
     }
 }

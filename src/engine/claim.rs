@@ -206,7 +206,7 @@ fn prepare_first(
 /// The claims that a child of this one runs under: the caller's, and this one last.
 pub fn ancestry(hands: &dyn Hands, plan: &Plan) -> Vec<Ancestor> {
     let owner = hands.owner();
-    let own = Ancestor { nonce: hands.nonce(), pid: owner.pid, start_ticks: owner.start_time };
+    let own = Ancestor { nonce: hands.nonce(), keeper: owner.keeper };
     plan.ancestry.iter().copied().chain([own]).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The variables that a child learns from, and what a call learns from its own.
 
 use crate::domain::name::{Generation, Nonce, OpName};
+use crate::domain::owner::ProcessRef;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -26,10 +27,8 @@ pub const KEY: &str = "IDEM_KEY";
 pub struct Ancestor {
     /// The claim's nonce.
     pub nonce: Nonce,
-    /// The keeper's process ID.
-    pub pid: i32,
-    /// The keeper's start time in clock ticks since boot.
-    pub start_ticks: u64,
+    /// The keeper.
+    pub keeper: ProcessRef,
 }
 
 /// Reads `IDEM_ANCESTRY`. What cannot be read is left out: the variable is anyone's to set.
@@ -43,13 +42,13 @@ fn parse_ancestor(text: &str) -> Option<Ancestor> {
     let nonce = Nonce::from_hex(fields.next()?)?;
     let pid = fields.next()?.parse().ok()?;
     let start_ticks = fields.next()?.parse().ok()?;
-    fields.next().is_none().then_some(Ancestor { nonce, pid, start_ticks })
+    fields.next().is_none().then_some(Ancestor { nonce, keeper: ProcessRef { pid, start_ticks } })
 }
 
 /// Writes what [`parse_ancestry`] reads.
 pub fn format_ancestry(ancestors: &[Ancestor]) -> String {
     let entries: Vec<String> =
-        ancestors.iter().map(|a| format!("{}:{}:{}", a.nonce.hex(), a.pid, a.start_ticks)).collect();
+        ancestors.iter().map(|a| format!("{}:{}:{}", a.nonce.hex(), a.keeper.pid, a.keeper.start_ticks)).collect();
     entries.join(",")
 }
 
@@ -110,8 +109,8 @@ mod tests {
     #[test]
     fn ancestry_is_read_back_and_junk_is_left_out() {
         let ancestors = [
-            Ancestor { nonce: Nonce([7; 16]), pid: 42, start_ticks: 99 },
-            Ancestor { nonce: Nonce([8; 16]), pid: 43, start_ticks: 100 },
+            Ancestor { nonce: Nonce([7; 16]), keeper: ProcessRef { pid: 42, start_ticks: 99 } },
+            Ancestor { nonce: Nonce([8; 16]), keeper: ProcessRef { pid: 43, start_ticks: 100 } },
         ];
         let text = format_ancestry(&ancestors);
         assert_eq!(parse_ancestry(OsStr::new(&text)), ancestors);

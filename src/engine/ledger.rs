@@ -4,6 +4,7 @@ use super::hands::{AttemptEnd, HelperEnd, HowEnded};
 use super::store::NewOutput;
 use crate::domain::decision::Why;
 use crate::domain::outcome::{Class, Cut, Exit, State};
+use crate::domain::owner::ProcessRef;
 use crate::domain::record::{Record, Source};
 use crate::policy::outcome::Classified;
 use base64::Engine as _;
@@ -62,8 +63,8 @@ pub fn why_text(why: Why) -> &'static str {
 }
 
 /// An attempt's child was let go.
-pub fn started(child: Option<(i32, u64)>) -> Detail {
-    detail([("pid", child.map_or(Value::Null, |(pid, _)| pid.into()))])
+pub fn started(child: Option<ProcessRef>) -> Detail {
+    detail([("pid", child.map_or(Value::Null, |child| child.pid.into()))])
 }
 
 /// An attempt ended.

@@ -7,7 +7,7 @@
 use super::event::{Event, NewEvent};
 use crate::domain::name::{Fingerprint, Generation, Nonce, OpName, Scope};
 use crate::domain::outcome::{Class, State};
-use crate::domain::owner::OwnerRef;
+use crate::domain::owner::{OwnerRef, ProcessRef};
 use crate::domain::record::{CommandLine, OutputRef, Proposal, Record, Source};
 use crate::domain::time::{Stamp, Ttl, UnixMs};
 use serde_json::Value;
@@ -253,7 +253,7 @@ pub struct Step {
     /// One more attempt starts.
     pub starts_attempt: bool,
     /// The attempt's process ID and start time, which replace those in the record's owner.
-    pub child: Option<(i32, u64)>,
+    pub child: Option<ProcessRef>,
     /// The record's new `dirty`, if it changes.
     pub dirty: Option<bool>,
     /// The output of an attempt that is not the last.

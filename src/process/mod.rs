@@ -1,9 +1,26 @@
-//! Adapter to the operating system: processes, descriptors, terminals, and what the machine says
-//! about a call.
+//! Adapter to the operating system: what idem found at its start, children behind a gate, locks that
+//! tell who lives, live output and recorded output, and the end of a whole tree.
+//!
+//! The program has one thread whenever it forks. Everything between a fork and an exec is prepared
+//! before the fork and calls nothing that is not async-signal-safe, signal-safety(7).
 
+pub mod clock;
+pub mod entry;
+mod exec;
 pub mod facts;
+pub mod liveness;
+pub mod locks;
 pub mod mirror;
+pub mod proc;
+pub mod queue;
 pub mod replay;
+pub mod signal;
+pub mod spawn;
 pub mod split;
 pub mod spool;
 pub mod stdin_spool;
+pub mod sys;
+pub mod terminate;
+#[cfg(test)]
+mod testing;
+pub mod wait;

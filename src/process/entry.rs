@@ -1,0 +1,118 @@
+//! What idem found when it was started, recorded before Rust's runtime changes any of it: the runtime
+//! ignores SIGPIPE and opens `/dev/null` where 0, 1 or 2 were closed.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use libc::c_int;
+
+use super::signal::{Disposition, SignalSet, set_disposition};
+
+/// The highest signal number of Linux.
+const LAST_SIGNAL: c_int = 64;
+
+/// Descriptors and signals as the caller handed them over.
+#[derive(Debug)]
+pub struct EntryState {
+    recorded: AtomicBool,
+    closed: AtomicU8,
+    ignored: AtomicU64,
+    mask: AtomicU64,
+}
+
+static STATE: EntryState = EntryState {
+    recorded: AtomicBool::new(false),
+    closed: AtomicU8::new(0),
+    ignored: AtomicU64::new(0),
+    mask: AtomicU64::new(0),
+};
+
+// The C library calls every function of this section before main, and Rust's runtime starts in main.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static RECORD: extern "C" fn() = record;
+
+extern "C" fn record() {
+    let closed = (0..=2).filter(|&fd| is_closed(fd));
+    STATE
+        .closed
+        .store(closed.fold(0, |bits, fd| bits | 1 << fd), Relaxed);
+    let ignored = (1..=LAST_SIGNAL).filter(|&signal| is_ignored(signal));
+    let ignored = ignored.fold(SignalSet::EMPTY, SignalSet::with);
+    STATE.ignored.store(ignored.bits(), Relaxed);
+    let mask = SignalSet::current_mask().unwrap_or_default();
+    STATE.mask.store(mask.bits(), Relaxed);
+    STATE.recorded.store(true, Relaxed);
+}
+
+/// Whether the descriptor is closed now. Async-signal-safe.
+pub fn is_closed(fd: RawFd) -> bool {
+    // SAFETY: F_GETFD takes no argument and touches no memory.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) == -1 }
+}
+
+/// Whether this process ignores the signal now. The C library keeps two signals for itself and tells
+/// nothing about them; they count as not ignored, and nothing in idem changes them.
+pub fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: all-zero is a valid sigaction, and a null new action makes this a query.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// The state recorded at the start of this program. A fork keeps it.
+pub fn state() -> &'static EntryState {
+    &STATE
+}
+
+impl EntryState {
+    /// Whether the recording took place. If it did not, every other answer is that of an ordinary start:
+    /// nothing closed, nothing ignored, nothing blocked.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.load(Relaxed)
+    }
+
+    /// Whether this descriptor, 0–2, was closed.
+    pub fn was_closed(&self, fd: RawFd) -> bool {
+        (0..=2).contains(&fd) && self.closed.load(Relaxed) & (1 << fd) != 0
+    }
+
+    /// The signals that were ignored.
+    pub fn ignored(&self) -> SignalSet {
+        SignalSet::from_bits(self.ignored.load(Relaxed))
+    }
+
+    /// Whether this signal was ignored.
+    pub fn was_ignored(&self, signal: c_int) -> bool {
+        self.ignored().contains(signal)
+    }
+
+    /// The signal mask.
+    pub fn mask(&self) -> SignalSet {
+        SignalSet::from_bits(self.mask.load(Relaxed))
+    }
+
+    /// For a child between fork and exec: every signal is ignored or has its default action as it was.
+    /// Async-signal-safe.
+    pub(super) fn restore_dispositions(&self) {
+        let ignored = self.ignored();
+        for signal in 1..=LAST_SIGNAL {
+            let disposition = if ignored.contains(signal) {
+                Disposition::Ignore
+            } else {
+                Disposition::Default
+            };
+            // KILL, STOP and the C library's two refuse every change, and nobody has changed them.
+            let _ = set_disposition(signal, disposition);
+        }
+    }
+
+    /// For a child just before exec: the mask as it was. Pending signals that it lets through act at
+    /// once. Async-signal-safe.
+    pub(super) fn restore_mask(&self) -> io::Result<()> {
+        self.mask().set_mask().map(drop)
+    }
+}
