@@ -242,6 +242,14 @@ impl MirrorPair {
         }
     }
 
+    /// Throws everything away: for a call that shows no live output.
+    pub fn null() -> MirrorPair {
+        MirrorPair {
+            stdout: Mirror::with_writer(-1, Writer::Null),
+            stderr: None,
+        }
+    }
+
     /// See [`Mirror::push`].
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         self.mirror_mut(stream).push(bytes);

@@ -192,16 +192,9 @@ impl Recorder {
         }
     }
 
-    /// Whether the recording was given up, and why.
-    pub fn lost(&self) -> Option<&str> {
-        match &self.sink {
-            Sink::Nothing { lost } => lost.as_deref(),
-            Sink::Memory { .. } | Sink::File(_) => None,
-        }
-    }
-
     /// The memory that is taken for output, whether filled or not.
-    pub fn buffer_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
         self.encoder.capacity_bytes()
     }
 
@@ -282,13 +275,10 @@ pub struct Recorded {
 
 impl Recorded {
     /// The recording, to be read from its start; `None` where nothing was kept.
-    pub fn open(&self) -> io::Result<Option<Recording>> {
+    pub fn open(&self) -> Result<Option<Recording>, SpoolError> {
         match &self.place {
             Place::Inline(bytes) => Ok(Some(Recording::from_bytes(bytes.clone()))),
-            Place::Part(part) => {
-                let file = part.file.file.try_clone()?;
-                Ok(Some(Recording::from_file(file)))
-            }
+            Place::Part(part) => open_recording(&part.file.part, part.len_bytes).map(Some),
             Place::Nothing { .. } => Ok(None),
         }
     }
@@ -327,6 +317,17 @@ pub enum StoredPlace {
         /// The error that ended the recording.
         lost: Option<String>,
     },
+}
+
+impl StoredPlace {
+    /// The recording, to be read from its start; `None` where nothing was kept.
+    pub fn open(&self) -> Result<Option<Recording>, SpoolError> {
+        match self {
+            StoredPlace::Inline(bytes) => Ok(Some(Recording::from_bytes(bytes.clone()))),
+            StoredPlace::File { path, len_bytes } => open_recording(path, *len_bytes).map(Some),
+            StoredPlace::Nothing { .. } => Ok(None),
+        }
+    }
 }
 
 /// A durable recording: what the record says about it.
@@ -496,6 +497,10 @@ pub fn open_spool(path: &Path, expected_bytes: u64) -> Result<File, SpoolError> 
         });
     }
     Ok(file)
+}
+
+fn open_recording(path: &Path, len_bytes: u64) -> Result<Recording, SpoolError> {
+    open_spool(path, len_bytes).map(Recording::from_file)
 }
 
 /// A file in the store's directory that is named like a spool file.

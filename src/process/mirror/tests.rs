@@ -378,6 +378,16 @@ fn only_the_same_place_shares_a_queue() {
 }
 
 #[test]
+fn a_null_pair_takes_everything() {
+    let mut pair = MirrorPair::null();
+    for stream in Stream::ALL {
+        pair.push(stream, &[0; 2 * QUEUE_LIMIT_BYTES]);
+        assert!(pair.wants_more(stream) && pair.state(stream) == MirrorState::Live);
+    }
+    assert_eq!(pair.poll_fds().count(), 0);
+}
+
+#[test]
 fn a_stalled_stdout_does_not_hold_up_stderr() {
     within_limit(|| {
         let (_reader, out) = io::pipe().unwrap();

@@ -1,7 +1,8 @@
 use super::*;
-use crate::process::spool::{Recorder, Stored, StoredPlace, open_spool};
+use crate::process::spool::{Recorder, Stored};
 use std::fs::File;
 use std::io::{PipeReader, Read, Seek, Write};
+use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -16,13 +17,7 @@ fn recorded(reads: &[(Stream, Vec<u8>)]) -> (tempfile::TempDir, Stored) {
 }
 
 fn open(stored: &Stored) -> Recording {
-    match &stored.place {
-        StoredPlace::Inline(bytes) => Recording::from_bytes(bytes.clone()),
-        StoredPlace::File { path, len_bytes } => {
-            Recording::from_file(open_spool(path, *len_bytes).unwrap())
-        }
-        StoredPlace::Nothing { .. } => panic!("nothing stored"),
-    }
+    stored.place.open().unwrap().unwrap()
 }
 
 fn reading(mut reader: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
@@ -146,6 +141,23 @@ fn files_sockets_and_appending_files_are_served() {
     replay(open(&stored), Target::Fd(writer.as_raw_fd()), Target::Skip).unwrap();
     drop(writer);
     assert!(got.join().unwrap() == data);
+}
+
+#[test]
+fn a_terminal_is_served() {
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: both descriptors live through the call; null stands for defaults.
+    let result = unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) };
+    assert_eq!(result, 0);
+    // SAFETY: openpty has just opened both, and nobody else owns them.
+    let (mut master, slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
+    let (_dir, stored) = recorded(&[(Stream::Stdout, b"line\n".repeat(20_000))]);
+    let expected = b"line\r\n".repeat(20_000);
+    let mut all = vec![0; expected.len()];
+    let got = std::thread::spawn(move || master.read_exact(&mut all).map(|()| (all, master)));
+    replay(open(&stored), Target::Fd(slave.as_raw_fd()), Target::Skip).unwrap();
+    assert!(got.join().unwrap().unwrap().0 == expected);
 }
 
 /// A pipe whose reader is gone.
