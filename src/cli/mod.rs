@@ -4,6 +4,6 @@ pub mod exit;
 pub mod json_out;
 pub mod options;
 pub mod parse;
-pub mod verbs;
 pub mod values;
+pub mod verbs;
 pub mod when;

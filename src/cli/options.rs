@@ -50,7 +50,12 @@ const fn opt(long: &'static str, takes: Takes, help: &'static str) -> Opt {
     }
 }
 
-const fn everyday(long: &'static str, short: Option<char>, takes: Takes, help: &'static str) -> Opt {
+const fn everyday(
+    long: &'static str,
+    short: Option<char>,
+    takes: Takes,
+    help: &'static str,
+) -> Opt {
     Opt {
         long,
         short,
@@ -127,7 +132,11 @@ pub const MEETING: Group = Group {
             Takes::OneOf(&["wait", "refuse", "skip"]),
             "What to do while it runs elsewhere [default: wait]",
         ),
-        opt("wait", Takes::Value("DUR"), "Longest wait for another caller or a permit"),
+        opt(
+            "wait",
+            Takes::Value("DUR"),
+            "Longest wait for another caller or a permit",
+        ),
         opt(
             "if-unknown",
             Takes::OneOf(&["refuse", "rerun"]),
@@ -149,7 +158,11 @@ pub const MEETING: Group = Group {
             Takes::Value("DUR"),
             "A probe's no counts only this long after the attempt's end",
         ),
-        opt("probe-first", Takes::Nothing, "Ask the probe even when there is no record"),
+        opt(
+            "probe-first",
+            Takes::Nothing,
+            "Ask the probe even when there is no record",
+        ),
         opt(
             "cleanup",
             Takes::Value("CMD"),
@@ -211,7 +224,11 @@ pub const RETRY: Group = Group {
             Takes::Value("LIST"),
             "What may be tried again: exit:75, exit:100-110, http:5xx, timeout, signal:SEGV, stderr:/RE/, any",
         ),
-        opt("stop-on", Takes::Value("LIST"), "What is final, in the same words"),
+        opt(
+            "stop-on",
+            Takes::Value("LIST"),
+            "What is final, in the same words",
+        ),
         opt(
             "success-codes",
             Takes::Value("LIST"),
@@ -279,7 +296,11 @@ pub const INPUT_OUTPUT: Group = Group {
             "Store at most this much output [default: 16MiB]",
         ),
         opt("no-store-output", Takes::Nothing, "Store no output at all"),
-        opt("redact-args", Takes::Nothing, "Store the arguments only as a digest"),
+        opt(
+            "redact-args",
+            Takes::Nothing,
+            "Store the arguments only as a digest",
+        ),
         opt(
             "on-replay",
             Takes::OneOf(&["print", "silent"]),
@@ -291,14 +312,27 @@ pub const INPUT_OUTPUT: Group = Group {
             "What to do when the caller goes away [default: finish]",
         ),
         opt("detach", Takes::Nothing, "Return once the claim is on disk"),
-        opt("tty", Takes::Nothing, "Give the command a terminal for its output"),
+        opt(
+            "tty",
+            Takes::Nothing,
+            "Give the command a terminal for its output",
+        ),
         opt(
             "expand",
             Takes::Nothing,
             "Fill {token}, {key} and {attempt} in the arguments",
         ),
-        everyday("json", None, Takes::Nothing, "Print one JSON object instead of the streams"),
-        opt("report", Takes::File("FILE"), "Write that object to a file, without the streams"),
+        everyday(
+            "json",
+            None,
+            Takes::Nothing,
+            "Print one JSON object instead of the streams",
+        ),
+        opt(
+            "report",
+            Takes::File("FILE"),
+            "Write that object to a file, without the streams",
+        ),
         Opt {
             long: "quiet",
             short: Some('q'),
@@ -313,12 +347,23 @@ pub const INPUT_OUTPUT: Group = Group {
             everyday: false,
             help: "Say every decision",
         },
-        opt("dry-run", Takes::Nothing, "Explain what would be done, and do nothing"),
+        opt(
+            "dry-run",
+            Takes::Nothing,
+            "Explain what would be done, and do nothing",
+        ),
     ],
 };
 
 /// All groups of `idem run`, in the order of its help.
-pub const RUN_GROUPS: &[&Group] = &[&IDENTITY, &MEETING, &TIME, &RETRY, &PROTECTION, &INPUT_OUTPUT];
+pub const RUN_GROUPS: &[&Group] = &[
+    &IDENTITY,
+    &MEETING,
+    &TIME,
+    &RETRY,
+    &PROTECTION,
+    &INPUT_OUTPUT,
+];
 
 /// The option that every verb takes.
 pub fn store_arg() -> Arg {
@@ -355,7 +400,9 @@ fn to_arg(heading: &'static str, option: &Opt) -> Arg {
     }
     match option.takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),
-        Takes::Value(name) => arg.value_name(name).value_parser(OsStringValueParser::new()),
+        Takes::Value(name) => arg
+            .value_name(name)
+            .value_parser(OsStringValueParser::new()),
         Takes::OneOf(words) => arg.value_parser(clap::builder::PossibleValuesParser::new(words)),
         Takes::File(name) => arg
             .value_name(name)

@@ -22,7 +22,10 @@ pub enum Typed {
 
 /// Parses the arguments after the program's name. The error is one line without `idem: `.
 pub fn parse(arguments: &[OsString]) -> Result<Typed, String> {
-    let verb = arguments.first().and_then(|first| first.to_str()).and_then(verbs::by_name);
+    let verb = arguments
+        .first()
+        .and_then(|first| first.to_str())
+        .and_then(verbs::by_name);
     match verb {
         Some(verb) => one_verb(verb, arguments),
         None => whole_tree(arguments),
@@ -32,9 +35,14 @@ pub fn parse(arguments: &[OsString]) -> Result<Typed, String> {
 /// The usual way: only the options of the verb that was typed are built, since building all of them
 /// costs a good part of a replay.
 fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed, String> {
-    let command = verbs::command(verb).bin_name(format!("idem {}", verb.name)).no_binary_name(true);
+    let command = verbs::command(verb)
+        .bin_name(format!("idem {}", verb.name))
+        .no_binary_name(true);
     match command.try_get_matches_from(&arguments[1..]) {
-        Ok(matches) => Ok(Typed::Verb { verb: verb.name, matches }),
+        Ok(matches) => Ok(Typed::Verb {
+            verb: verb.name,
+            matches,
+        }),
         Err(error) => shown_or_failed(&error, &format!("idem {}", verb.name)),
     }
 }
@@ -52,7 +60,10 @@ fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {
         return Err(format!("there is no verb '{name}'; see idem --help"));
     };
     // Options before the verb count as if they stood behind it.
-    let at = arguments.iter().position(|a| a.to_str() == Some(name)).unwrap_or(0);
+    let at = arguments
+        .iter()
+        .position(|a| a.to_str() == Some(name))
+        .unwrap_or(0);
     let mut rest = vec![OsString::from(name)];
     if let Some(store) = store {
         rest.extend([OsString::from("--store"), store]);
@@ -77,7 +88,9 @@ pub fn tree() -> Command {
 
 fn shown_or_failed(error: &clap::Error, program: &str) -> Result<Typed, String> {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Typed::Text(error.render().to_string())),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Ok(Typed::Text(error.render().to_string()))
+        }
         _ => Err(one_line(error, program)),
     }
 }
@@ -85,7 +98,10 @@ fn shown_or_failed(error: &clap::Error, program: &str) -> Result<Typed, String> 
 /// One line out of clap's several: what is wrong, what it may have been, where to read on.
 fn one_line(error: &clap::Error, program: &str) -> String {
     let rendered = error.render().to_string();
-    let first = rendered.lines().next().unwrap_or("the command line cannot be read");
+    let first = rendered
+        .lines()
+        .next()
+        .unwrap_or("the command line cannot be read");
     let mut line = first.strip_prefix("error: ").unwrap_or(first).to_owned();
     if error.kind() == ErrorKind::MissingRequiredArgument {
         line = match error.get(ContextKind::InvalidArg) {
@@ -93,7 +109,11 @@ fn one_line(error: &clap::Error, program: &str) -> String {
             _ => "a required argument is missing".to_owned(),
         };
     }
-    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue] {
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
         if let Some(similar) = error.get(kind) {
             line.push_str(&format!("; did you mean '{}'?", first_of(similar)));
         }

@@ -118,15 +118,24 @@ fn key(command: Command) -> Command {
 }
 
 fn text(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value_name).value_parser(OsStringValueParser::new()).help(help)
+    Arg::new(name)
+        .long(name)
+        .value_name(value_name)
+        .value_parser(OsStringValueParser::new())
+        .help(help)
 }
 
 fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    Arg::new(name)
+        .long(name)
+        .action(ArgAction::SetTrue)
+        .help(help)
 }
 
 fn key_arg() -> Arg {
-    Arg::new("key").value_name("KEY").value_parser(OsStringValueParser::new())
+    Arg::new("key")
+        .value_name("KEY")
+        .value_parser(OsStringValueParser::new())
 }
 
 fn scope_arg() -> Arg {
@@ -139,9 +148,17 @@ fn json_arg() -> Arg {
 
 fn status(command: Command) -> Command {
     command
-        .arg(key_arg().value_name("KEY|GLOB").help("One operation, or those that match"))
+        .arg(
+            key_arg()
+                .value_name("KEY|GLOB")
+                .help("One operation, or those that match"),
+        )
         .arg(scope_arg())
-        .arg(text("state", "STATES", "Only these states, with commas: running,unknown,…"))
+        .arg(text(
+            "state",
+            "STATES",
+            "Only these states, with commas: running,unknown,…",
+        ))
         .arg(text("task", "NAME", "Only the steps of this task"))
         .arg(text("since", "DUR|TIME", "Only what changed since then"))
         .arg(text("limit", "N", "At most this many [default: 50]"))
@@ -168,7 +185,11 @@ fn wait(command: Command) -> Command {
     command
         .arg(key_arg().required(true).help("The operation"))
         .arg(scope_arg())
-        .arg(text("wait", "DUR", "Wait at most this long, then end with 120"))
+        .arg(text(
+            "wait",
+            "DUR",
+            "Wait at most this long, then end with 120",
+        ))
         .arg(json_arg())
 }
 
@@ -177,9 +198,16 @@ fn resolve(command: Command) -> Command {
         .arg(key_arg().required(true).help("The operation"))
         .arg(scope_arg())
         .arg(switch("succeeded", "It happened: replay it from now on"))
-        .arg(switch("failed", "It did not, and it is final: replay the failure"))
+        .arg(switch(
+            "failed",
+            "It did not, and it is final: replay the failure",
+        ))
         .arg(switch("not-done", "It did not: the next call runs it"))
-        .group(clap::ArgGroup::new("answer").args(["succeeded", "failed", "not-done"]).required(true))
+        .group(
+            clap::ArgGroup::new("answer")
+                .args(["succeeded", "failed", "not-done"])
+                .required(true),
+        )
         .arg(
             text("stdout", "FILE", "What a replay prints")
                 .value_hint(ValueHint::FilePath)
@@ -190,9 +218,17 @@ fn resolve(command: Command) -> Command {
 
 fn forget(command: Command) -> Command {
     command
-        .arg(key_arg().required(true).num_args(1..).help("Operations, or globs"))
+        .arg(
+            key_arg()
+                .required(true)
+                .num_args(1..)
+                .help("Operations, or globs"),
+        )
         .arg(scope_arg())
-        .arg(switch("force", "Also those that are running, unknown or held"))
+        .arg(switch(
+            "force",
+            "Also those that are running, unknown or held",
+        ))
 }
 
 fn batch(command: Command) -> Command {

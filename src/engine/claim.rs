@@ -11,14 +11,13 @@ use super::hands::{Cancelled, Hands};
 use super::ledger;
 use super::plan::Plan;
 use super::store::{
-    Claimable, Claimed, Claiming, ClaimId, NewClaim, Store, StoreResult, TokenChoice,
+    ClaimId, Claimable, Claimed, Claiming, NewClaim, Store, StoreResult, TokenChoice,
 };
 use crate::domain::decision::{Decision, Why, decide};
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::Record;
-use crate::policy::deadline;
 use crate::policy::retry::{self, Execution, Found, Moment, Step};
 use std::time::Duration;
 
@@ -63,7 +62,6 @@ pub struct Claim {
 
 /// What the closure learnt that the store does not tell.
 struct Considered {
-    token: TokenChoice,
     prepared: bool,
     begun: (Execution, Step),
     found_dirty: bool,
@@ -100,7 +98,11 @@ pub fn claim(
 
 fn held(record: Record, c: Considered) -> Claim {
     Claim {
-        id: ClaimId { name: record.name, generation: record.generation, nonce: record.nonce },
+        id: ClaimId {
+            name: record.name,
+            generation: record.generation,
+            nonce: record.nonce,
+        },
         token: record.token,
         prepared: c.prepared,
         begun: c.begun,
@@ -127,7 +129,9 @@ fn consider(
         return Ok(leave(NotClaimed::Changed(record.generation)));
     }
     let now = hands.now();
-    let liveness = found.record.map_or(Liveness::Gone, |record| hands.observe(record));
+    let liveness = found
+        .record
+        .map_or(Liveness::Gone, |record| hands.observe(record));
     let why = match decide(found.record, &plan.request, &liveness, &now) {
         Decision::Execute(why) | Decision::Ask(why) => why,
         _ => return Ok(leave(NotClaimed::LookAgain)),
@@ -156,7 +160,11 @@ fn begin(
         None => TokenChoice::Mint(hands.mint_token()),
     };
     let since_end = continued.map(|record| record.since.age(&hands.now()));
-    let begun = Execution::begin(machine(plan), found(record, why), &moment(hands, plan, since_end));
+    let begun = Execution::begin(
+        machine(plan),
+        found(record, why),
+        &moment(hands, plan, since_end),
+    );
     let prepared = begun.1 == Step::Attempt;
     if prepared {
         let text = token_text(&token, continued);
@@ -166,7 +174,12 @@ fn begin(
     }
     let claim = new_claim(hands, plan, record, &token, prepared, why);
     let found_dirty = record.is_some_and(|record| record.dirty) && why != Why::Expired;
-    let considered = Considered { token, prepared, begun, found_dirty, since_end };
+    let considered = Considered {
+        prepared,
+        begun,
+        found_dirty,
+        since_end,
+    };
     (Ok(considered), Claiming::Claim(Box::new(claim)))
 }
 
@@ -206,14 +219,17 @@ fn prepare_first(
 /// The claims that a child of this one runs under: the caller's, and this one last.
 pub fn ancestry(hands: &dyn Hands, plan: &Plan) -> Vec<Ancestor> {
     let owner = hands.owner();
-    let own = Ancestor { nonce: hands.nonce(), keeper: owner.keeper };
+    let own = Ancestor {
+        nonce: hands.nonce(),
+        keeper: owner.keeper,
+    };
     plan.ancestry.iter().copied().chain([own]).collect()
 }
 
 /// The deadline that a child learns of: this call's own, less a reserve for ending in order.
 pub fn handed_down_deadline(hands: &dyn Hands, plan: &Plan) -> Option<i64> {
     let remaining = plan.limits.deadline?.saturating_sub(hands.monotonic());
-    let handed = i64::try_from(deadline::handed_down(remaining).as_millis()).unwrap_or(i64::MAX);
+    let handed = i64::try_from(remaining.as_millis()).unwrap_or(i64::MAX);
     Some(hands.now().wall.0.saturating_add(handed))
 }
 
@@ -229,21 +245,27 @@ fn machine(plan: &Plan) -> retry::Plan {
         cleanup: plan.helpers.cleanup.is_some(),
         idempotent: retry.idempotent,
         rerun_unknown: retry.rerun_unknown,
-        shared_grants: plan.guards.budget.is_some() || plan.guards.task.is_some(),
+        shared_grants: plan.guards.task.is_some(),
         nested: retry.nested,
     }
 }
 
 fn found(record: Option<&Record>, why: Why) -> Found {
     let Some(record) = record.filter(|_| !matches!(why, Why::New | Why::Expired)) else {
-        return Found { class: None, cleaned: true };
+        return Found {
+            class: None,
+            cleaned: true,
+        };
     };
     let class = match record.state {
         State::Running | State::Unknown => Some(Class::Uncertain),
         State::Held => None,
         State::Succeeded | State::Failed => record.class,
     };
-    Found { class, cleaned: !record.dirty }
+    Found {
+        class,
+        cleaned: !record.dirty,
+    }
 }
 
 /// What the policies must know of this moment.
@@ -267,10 +289,23 @@ fn new_claim(
 ) -> NewClaim {
     let owner = hands.owner();
     let at = hands.now();
-    let event = |kind, attempt, detail| NewEvent { at: at.wall, kind, attempt, detail };
-    let mut events = vec![event(EventKind::Claimed, None, ledger::claimed(why, record, &plan.source))];
+    let event = |kind, attempt, detail| NewEvent {
+        at: at.wall,
+        kind,
+        attempt,
+        detail,
+    };
+    let mut events = vec![event(
+        EventKind::Claimed,
+        None,
+        ledger::claimed(why, record, &plan.source),
+    )];
     if starts_attempt {
-        events.push(event(EventKind::AttemptStarted, Some(1), ledger::started(owner.child)));
+        events.push(event(
+            EventKind::AttemptStarted,
+            Some(1),
+            ledger::started(owner.child),
+        ));
     }
     NewClaim {
         nonce: hands.nonce(),

@@ -33,7 +33,9 @@ pub struct Ancestor {
 
 /// Reads `IDEM_ANCESTRY`. What cannot be read is left out: the variable is anyone's to set.
 pub fn parse_ancestry(value: &OsStr) -> Vec<Ancestor> {
-    let Some(text) = value.to_str() else { return Vec::new() };
+    let Some(text) = value.to_str() else {
+        return Vec::new();
+    };
     text.split(',').filter_map(parse_ancestor).collect()
 }
 
@@ -42,13 +44,25 @@ fn parse_ancestor(text: &str) -> Option<Ancestor> {
     let nonce = Nonce::from_hex(fields.next()?)?;
     let pid = fields.next()?.parse().ok()?;
     let start_ticks = fields.next()?.parse().ok()?;
-    fields.next().is_none().then_some(Ancestor { nonce, keeper: ProcessRef { pid, start_ticks } })
+    fields.next().is_none().then_some(Ancestor {
+        nonce,
+        keeper: ProcessRef { pid, start_ticks },
+    })
 }
 
 /// Writes what [`parse_ancestry`] reads.
 pub fn format_ancestry(ancestors: &[Ancestor]) -> String {
-    let entries: Vec<String> =
-        ancestors.iter().map(|a| format!("{}:{}:{}", a.nonce.hex(), a.keeper.pid, a.keeper.start_ticks)).collect();
+    let entries: Vec<String> = ancestors
+        .iter()
+        .map(|a| {
+            format!(
+                "{}:{}:{}",
+                a.nonce.hex(),
+                a.keeper.pid,
+                a.keeper.start_ticks
+            )
+        })
+        .collect();
     entries.join(",")
 }
 
@@ -76,9 +90,12 @@ pub fn child_environment(
     context: &ChildContext<'_>,
     control: Option<&Path>,
 ) -> Vec<(OsString, OsString)> {
-    const OURS: [&str; 8] = [OPERATION, TOKEN, GENERATION, ATTEMPT, DEADLINE, ANCESTRY, CONTROL, KEY];
-    let mut all: Vec<(OsString, OsString)> =
-        base.filter(|(name, _)| !OURS.iter().any(|own| name == own)).collect();
+    const OURS: [&str; 8] = [
+        OPERATION, TOKEN, GENERATION, ATTEMPT, DEADLINE, ANCESTRY, CONTROL, KEY,
+    ];
+    let mut all: Vec<(OsString, OsString)> = base
+        .filter(|(name, _)| !OURS.iter().any(|own| name == own))
+        .collect();
     let mut set = |name: &str, value: OsString| all.push((name.into(), value));
     set(OPERATION, operation_text(context.name).into());
     set(TOKEN, context.token.into());
@@ -109,19 +126,42 @@ mod tests {
     #[test]
     fn ancestry_is_read_back_and_junk_is_left_out() {
         let ancestors = [
-            Ancestor { nonce: Nonce([7; 16]), keeper: ProcessRef { pid: 42, start_ticks: 99 } },
-            Ancestor { nonce: Nonce([8; 16]), keeper: ProcessRef { pid: 43, start_ticks: 100 } },
+            Ancestor {
+                nonce: Nonce([7; 16]),
+                keeper: ProcessRef {
+                    pid: 42,
+                    start_ticks: 99,
+                },
+            },
+            Ancestor {
+                nonce: Nonce([8; 16]),
+                keeper: ProcessRef {
+                    pid: 43,
+                    start_ticks: 100,
+                },
+            },
         ];
         let text = format_ancestry(&ancestors);
         assert_eq!(parse_ancestry(OsStr::new(&text)), ancestors);
         assert_eq!(parse_ancestry(OsStr::new("")), []);
-        assert_eq!(parse_ancestry(OsStr::new(&format!("x:1:2,{text},::,1"))), ancestors);
+        assert_eq!(
+            parse_ancestry(OsStr::new(&format!("x:1:2,{text},::,1"))),
+            ancestors
+        );
     }
 
     #[test]
     fn the_callers_variables_stay_and_ours_are_replaced() {
-        let base = [("PATH", "/bin"), ("IDEM_KEY", "k"), ("IDEM_TOKEN", "old"), ("IDEM_SOURCE", "cron")];
-        let name = OpName { scope: Scope::default(), key: Key::new("k").unwrap() };
+        let base = [
+            ("PATH", "/bin"),
+            ("IDEM_KEY", "k"),
+            ("IDEM_TOKEN", "old"),
+            ("IDEM_SOURCE", "cron"),
+        ];
+        let name = OpName {
+            scope: Scope::default(),
+            key: Key::new("k").unwrap(),
+        };
         let context = ChildContext {
             name: &name,
             token: "new",
@@ -130,12 +170,25 @@ mod tests {
             deadline_unix_ms: None,
             ancestry: &[],
         };
-        let all = child_environment(base.into_iter().map(|(a, b)| (a.into(), b.into())), &context, None);
-        let get = |name: &str| all.iter().filter(|(n, _)| n == name).map(|(_, v)| v.to_str().unwrap()).collect::<Vec<_>>();
+        let all = child_environment(
+            base.into_iter().map(|(a, b)| (a.into(), b.into())),
+            &context,
+            None,
+        );
+        let get = |name: &str| {
+            all.iter()
+                .filter(|(n, _)| n == name)
+                .map(|(_, v)| v.to_str().unwrap())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(get("PATH"), ["/bin"]);
         assert_eq!(get("IDEM_SOURCE"), ["cron"]);
         assert_eq!(get("IDEM_TOKEN"), ["new"]);
         assert_eq!(get("IDEM_ATTEMPT"), ["2"]);
-        assert!(get("IDEM_KEY").is_empty() && get("IDEM_DEADLINE").is_empty() && get("IDEM_CONTROL").is_empty());
+        assert!(
+            get("IDEM_KEY").is_empty()
+                && get("IDEM_DEADLINE").is_empty()
+                && get("IDEM_CONTROL").is_empty()
+        );
     }
 }

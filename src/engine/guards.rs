@@ -21,9 +21,13 @@ pub fn before_claim(
     plan: &Plan,
     _guards: &mut dyn Guards,
 ) -> StoreResult<Option<Guarded>> {
-    let spent = plan.limits.deadline.is_some_and(|at| at.saturating_sub(hands.monotonic()) == Duration::ZERO);
+    let spent = plan
+        .limits
+        .deadline
+        .is_some_and(|at| at.saturating_sub(hands.monotonic()) == Duration::ZERO);
     Ok(spent.then(|| Guarded {
-        why: "the deadline has already passed, nothing was run; give more time with --deadline".to_owned(),
+        why: "the deadline has already passed, nothing was run; give more time with --deadline"
+            .to_owned(),
         retry_at: None,
     }))
 }

@@ -119,7 +119,8 @@ pub trait Hands {
     fn take_output(&mut self) -> NewOutput;
 
     /// Runs `sh -c COMMAND` as a probe or a cleanup, for at most `limit`.
-    fn helper(&mut self, command: &OsStr, context: &ChildContext<'_>, limit: Duration) -> HelperEnd;
+    fn helper(&mut self, command: &OsStr, context: &ChildContext<'_>, limit: Duration)
+    -> HelperEnd;
 
     /// Ends everything that earlier attempts left running; returns what could not be ended.
     fn end_leftovers(&mut self) -> Vec<i32>;

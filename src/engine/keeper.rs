@@ -9,7 +9,9 @@ use super::event::{EventKind, NewEvent};
 use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
 use super::ledger;
 use super::plan::Plan;
-use super::store::{Fenced, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError};
+use super::store::{
+    Fenced, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError,
+};
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, Exit, State, state_after};
 use crate::domain::time::UnixMs;
@@ -121,7 +123,12 @@ struct Last {
 }
 
 impl<'a> Run<'a> {
-    fn new(store: &'a mut dyn Store, hands: &'a mut dyn Hands, plan: &'a Plan, claim: Claim) -> Self {
+    fn new(
+        store: &'a mut dyn Store,
+        hands: &'a mut dyn Hands,
+        plan: &'a Plan,
+        claim: Claim,
+    ) -> Self {
         let dirty = claim.found_dirty;
         Run {
             store,
@@ -145,7 +152,7 @@ impl<'a> Run<'a> {
             let event = match step {
                 Step::Attempt => self.attempt(),
                 Step::Probe => self.probe(),
-                Step::Grant => Event::Granted(self.grant()),
+                Step::Grant => Event::Granted(true),
                 Step::Cleanup => self.cleanup(),
                 Step::Pause(delay) => self.pause(delay),
                 Step::Settle(settled) => return settled,
@@ -161,7 +168,10 @@ impl<'a> Run<'a> {
 
     fn moment(&mut self) -> crate::policy::retry::Moment {
         let now = self.hands.monotonic();
-        let own = self.last.as_ref().map(|last| now.saturating_sub(last.end.ended));
+        let own = self
+            .last
+            .as_ref()
+            .map(|last| now.saturating_sub(last.end.ended));
         claim::moment(self.hands, self.plan, own.or(self.claim.since_end))
     }
 
@@ -201,7 +211,11 @@ impl<'a> Run<'a> {
         };
         self.hands.prepare(&context)?;
         let child = self.hands.owner().child;
-        self.event(EventKind::AttemptStarted, Some(self.number), ledger::started(child));
+        self.event(
+            EventKind::AttemptStarted,
+            Some(self.number),
+            ledger::started(child),
+        );
         let step = StoreStep {
             starts_attempt: true,
             child,
@@ -246,7 +260,10 @@ impl<'a> Run<'a> {
         };
         let ending = match &end.how {
             HowEnded::NotStarted { why, .. } => Ending::NotStarted(why.clone()),
-            HowEnded::Ended { exit, cut } => Ending::Ended { exit: *exit, cut: *cut },
+            HowEnded::Ended { exit, cut } => Ending::Ended {
+                exit: *exit,
+                cut: *cut,
+            },
         };
         let classified = classify(&rules, &ending, &end.seen, &end.control);
         if matches!(classified.class, Class::Safe | Class::Throttled) {
@@ -292,7 +309,12 @@ impl<'a> Run<'a> {
 
     fn event(&mut self, kind: EventKind, attempt: Option<u32>, detail: ledger::Detail) {
         let at = self.hands.now().wall;
-        self.events.push(NewEvent { at, kind, attempt, detail });
+        self.events.push(NewEvent {
+            at,
+            kind,
+            attempt,
+            detail,
+        });
     }
 
     /// Asks the probe.
@@ -303,7 +325,11 @@ impl<'a> Run<'a> {
         let command = self.plan.helpers.probe.clone().unwrap_or_default();
         let end = self.helper(&command);
         let answer = answer_of(&end);
-        self.event(EventKind::Probed, None, ledger::helper(&command, &end, answer_word(answer)));
+        self.event(
+            EventKind::Probed,
+            None,
+            ledger::helper(&command, &end, answer_word(answer)),
+        );
         if answer == Answer::Happened {
             self.probe_output = Some(end.stdout);
         } else {
@@ -322,7 +348,11 @@ impl<'a> Run<'a> {
         self.hands.discard(&end.stdout);
         let done = end.exit == Some(Exit::Code(0));
         let word = if done { "done" } else { "failed" };
-        self.event(EventKind::Cleaned, None, ledger::helper(&command, &end, word));
+        self.event(
+            EventKind::Cleaned,
+            None,
+            ledger::helper(&command, &end, word),
+        );
         Event::Cleaned(done && self.note_cleaned())
     }
 
@@ -343,7 +373,10 @@ impl<'a> Run<'a> {
         let ancestry = claim::ancestry(self.hands, self.plan);
         let now = self.hands.monotonic();
         let remaining = self.plan.limits.deadline.map(|at| at.saturating_sub(now));
-        let limit = [self.plan.limits.timeout, remaining].into_iter().flatten().min();
+        let limit = [self.plan.limits.timeout, remaining]
+            .into_iter()
+            .flatten()
+            .min();
         let context = ChildContext {
             name: &self.plan.name,
             token: &self.claim.token,
@@ -352,7 +385,8 @@ impl<'a> Run<'a> {
             deadline_unix_ms: claim::handed_down_deadline(self.hands, self.plan),
             ancestry: &ancestry,
         };
-        self.hands.helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
+        self.hands
+            .helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
     }
 
     fn pause(&mut self, delay: Duration) -> Event {
@@ -397,18 +431,26 @@ impl<'a> Run<'a> {
         };
         let reason = self.reason(settled);
         let at = self.hands.now();
-        let retry_after = self.last.as_ref().and_then(|last| last.classified.retry_after);
+        let retry_after = self
+            .last
+            .as_ref()
+            .and_then(|last| last.classified.retry_after);
         let retry_at = match settled.class {
             Class::Throttled | Class::Uncertain => retry_after,
             _ => None,
         };
-        self.event(EventKind::Settled, None, ledger::settled(state, settled.class, &reason, exit_code));
+        self.event(
+            EventKind::Settled,
+            None,
+            ledger::settled(state, settled.class, &reason, exit_code),
+        );
         Settlement {
             state,
             class: Some(settled.class),
             reason: Some(reason),
             exit_code,
-            retry_at: retry_at.map(|d| UnixMs(at.wall.0.saturating_add_unsigned(d.as_millis() as u64))),
+            retry_at: retry_at
+                .map(|d| UnixMs(at.wall.0.saturating_add_unsigned(d.as_millis() as u64))),
             output,
             dirty: self.dirty,
             at,
@@ -425,7 +467,10 @@ impl<'a> Run<'a> {
             (None, why) => why.to_string(),
         };
         if !self.survivors.is_empty() {
-            reason.push_str(&format!("; processes that could not be ended: {:?}", self.survivors));
+            reason.push_str(&format!(
+                "; processes that could not be ended: {:?}",
+                self.survivors
+            ));
         }
         reason
     }
@@ -435,7 +480,10 @@ impl<'a> Run<'a> {
         let mut recorded = Recorded::Yes;
         let mut tries = 0;
         loop {
-            match self.store.settle(&self.claim.id, &settlement, &mut |_| Ok(())) {
+            match self
+                .store
+                .settle(&self.claim.id, &settlement, &mut |_| Ok(()))
+            {
                 Ok(Fenced::Done) => return (recorded, settlement),
                 Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
                 Err(StoreError::Full(_)) if has_body(&settlement) => {
@@ -483,7 +531,10 @@ impl<'a> Run<'a> {
 }
 
 fn has_body(settlement: &Settlement) -> bool {
-    settlement.output.as_ref().is_some_and(|output| output.body != OutputBody::Nothing)
+    settlement
+        .output
+        .as_ref()
+        .is_some_and(|output| output.body != OutputBody::Nothing)
 }
 
 /// What a probe's end means. An asker that could not ask does not pass for a no.

@@ -18,7 +18,11 @@ use std::time::Duration;
 pub type Detail = Map<String, Value>;
 
 fn detail<const N: usize>(fields: [(&str, Value); N]) -> Detail {
-    fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+    fields
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// Bytes as JSON: text where they are UTF-8, else `{"base64": …}`.
@@ -33,7 +37,10 @@ pub fn bytes_value(bytes: &[u8]) -> Value {
 pub fn claimed(why: Why, found: Option<&Record>, source: &Source) -> Detail {
     detail([
         ("why", why_text(why).into()),
-        ("state_before", found.map_or(Value::Null, |record| record.state.word().into())),
+        (
+            "state_before",
+            found.map_or(Value::Null, |record| record.state.word().into()),
+        ),
         ("source", source_value(source)),
     ])
 }
@@ -68,11 +75,21 @@ pub fn started(child: Option<ProcessRef>) -> Detail {
 }
 
 /// An attempt ended.
-pub fn attempt_ended(end: &AttemptEnd, classified: &Classified, output: Option<&NewOutput>) -> Detail {
+pub fn attempt_ended(
+    end: &AttemptEnd,
+    classified: &Classified,
+    output: Option<&NewOutput>,
+) -> Detail {
     let (exit_code, signal, cut) = match &end.how {
         HowEnded::NotStarted { code, .. } => ((*code).into(), Value::Null, None),
-        HowEnded::Ended { exit: Exit::Code(code), cut } => ((*code).into(), Value::Null, *cut),
-        HowEnded::Ended { exit: Exit::Signal(signal), cut } => (Value::Null, (*signal).into(), *cut),
+        HowEnded::Ended {
+            exit: Exit::Code(code),
+            cut,
+        } => ((*code).into(), Value::Null, *cut),
+        HowEnded::Ended {
+            exit: Exit::Signal(signal),
+            cut,
+        } => (Value::Null, (*signal).into(), *cut),
     };
     detail([
         ("duration_ms", ms(end.duration)),
@@ -81,12 +98,34 @@ pub fn attempt_ended(end: &AttemptEnd, classified: &Classified, output: Option<&
         ("cut", cut.map_or(Value::Null, |cut| cut_word(cut).into())),
         ("class", classified.class.word().into()),
         ("reason", classified.reason.clone().into()),
-        ("http_status", classified.http_status.map_or(Value::Null, Value::from)),
-        ("retry_after_ms", classified.retry_after.map_or(Value::Null, ms)),
-        ("note", end.control.note.clone().map_or(Value::Null, Value::from)),
-        ("survivors", if end.survivors.is_empty() { Value::Null } else { end.survivors.clone().into() }),
-        ("stdout_bytes", output.map_or(Value::Null, |o| o.stdout_bytes.into())),
-        ("stderr_bytes", output.map_or(Value::Null, |o| o.stderr_bytes.into())),
+        (
+            "http_status",
+            classified.http_status.map_or(Value::Null, Value::from),
+        ),
+        (
+            "retry_after_ms",
+            classified.retry_after.map_or(Value::Null, ms),
+        ),
+        (
+            "note",
+            end.control.note.clone().map_or(Value::Null, Value::from),
+        ),
+        (
+            "survivors",
+            if end.survivors.is_empty() {
+                Value::Null
+            } else {
+                end.survivors.clone().into()
+            },
+        ),
+        (
+            "stdout_bytes",
+            output.map_or(Value::Null, |o| o.stdout_bytes.into()),
+        ),
+        (
+            "stderr_bytes",
+            output.map_or(Value::Null, |o| o.stderr_bytes.into()),
+        ),
     ])
 }
 
@@ -101,7 +140,9 @@ pub fn cut_word(cut: Cut) -> &'static str {
 }
 
 fn ms(duration: Duration) -> Value {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
+    u64::try_from(duration.as_millis())
+        .unwrap_or(u64::MAX)
+        .into()
 }
 
 /// A probe or a cleanup ran.
@@ -115,14 +156,21 @@ pub fn helper(command: &OsStr, end: &HelperEnd, answer: &str) -> Detail {
         ("command", bytes_value(command.as_bytes())),
         ("exit_code", exit_code),
         ("answer", answer.into()),
-        ("trouble", end.trouble.clone().map_or(Value::Null, Value::from)),
+        (
+            "trouble",
+            end.trouble.clone().map_or(Value::Null, Value::from),
+        ),
         ("stdout", head(&end.stdout_head)),
         ("stderr", head(&end.stderr_head)),
     ])
 }
 
 fn head(bytes: &[u8]) -> Value {
-    if bytes.is_empty() { Value::Null } else { bytes_value(bytes) }
+    if bytes.is_empty() {
+        Value::Null
+    } else {
+        bytes_value(bytes)
+    }
 }
 
 /// A pause before another step.

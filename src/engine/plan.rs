@@ -6,10 +6,6 @@ use crate::domain::name::OpName;
 use crate::domain::record::{CommandLine, Source};
 use crate::domain::time::Ttl;
 use crate::policy::backoff::{Backoff, Jitter};
-use crate::policy::breaker::BreakerSpec;
-use crate::policy::budget::BudgetSpec;
-use crate::policy::bulkhead::BulkheadSpec;
-use crate::policy::classify::Selection;
 use crate::policy::conditions::{Conditions, SuccessCodes};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -46,8 +42,6 @@ pub struct RetryPlan {
     pub stop_on: Option<Conditions>,
     /// `--success-codes`.
     pub success_codes: Option<SuccessCodes>,
-    /// `--classifier`.
-    pub classifier: Selection,
     /// `--idempotent`.
     pub idempotent: bool,
     /// `--if-unknown rerun`.
@@ -70,12 +64,6 @@ pub struct Helpers {
 /// What protects the things that the command talks to.
 #[derive(Debug, Clone, Default)]
 pub struct GuardPlan {
-    /// `--breaker`.
-    pub breaker: Option<BreakerSpec>,
-    /// `--bulkhead`.
-    pub bulkhead: Option<BulkheadSpec>,
-    /// `--budget`.
-    pub budget: Option<BudgetSpec>,
     /// The open task that this is a step of.
     pub task: Option<String>,
     /// `--auxiliary`.

@@ -88,7 +88,10 @@ impl Packet for ToFront {
             3 => ToFront::LookAgain,
             4 => ToFront::Stop(small.ok()?),
             5 => ToFront::Exit(small.ok()?),
-            6 => ToFront::Die { signal: small.ok()?, group: flag },
+            6 => ToFront::Die {
+                signal: small.ok()?,
+                group: flag,
+            },
             _ => return None,
         })
     }
@@ -148,7 +151,9 @@ pub fn link() -> io::Result<(Link, Link)> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: both descriptors are new and owned by nobody else.
-    let [front, keeper] = fds.map(|fd| Link { fd: unsafe { OwnedFd::from_raw_fd(fd) } });
+    let [front, keeper] = fds.map(|fd| Link {
+        fd: unsafe { OwnedFd::from_raw_fd(fd) },
+    });
     Ok((front, keeper))
 }
 
@@ -159,7 +164,8 @@ impl Link {
         let bytes = message.encode();
         let flags = libc::MSG_NOSIGNAL;
         // SAFETY: the buffer lives through the call and its length is given.
-        let sent = unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        let sent =
+            unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
         usize::try_from(sent) == Ok(bytes.len())
     }
 
@@ -168,7 +174,8 @@ impl Link {
         loop {
             let mut bytes = [0u8; PACKET_BYTES];
             // SAFETY: the buffer lives through the call and its length is given.
-            let got = unsafe { libc::recv(self.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+            let got =
+                unsafe { libc::recv(self.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
             if got < 0 {
                 match io::Error::last_os_error().kind() {
                     // A reset is told once, ahead of what still lies in the queue: the other side left
@@ -201,7 +208,10 @@ mod tests {
             ToFront::LookAgain,
             ToFront::Stop(20),
             ToFront::Exit(3),
-            ToFront::Die { signal: 2, group: true },
+            ToFront::Die {
+                signal: 2,
+                group: true,
+            },
         ];
         for message in all {
             assert!(keeper.send(message));
@@ -214,7 +224,11 @@ mod tests {
         assert_eq!(keeper.receive(), Received::Message(ToKeeper::Signal(15)));
         assert!(front.send(ToKeeper::Continued) && keeper.send(ToFront::Exit(9)));
         drop(keeper);
-        assert_eq!(front.receive(), Received::Message(ToFront::Exit(9)), "said before leaving");
+        assert_eq!(
+            front.receive(),
+            Received::Message(ToFront::Exit(9)),
+            "said before leaving"
+        );
         assert_eq!(front.receive::<ToFront>(), Received::Gone);
         assert!(!front.send(ToKeeper::Continued));
     }
