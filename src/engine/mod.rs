@@ -4,6 +4,7 @@ pub mod claim;
 pub mod ending;
 pub mod environment;
 pub mod event;
+pub mod front;
 pub mod guards;
 pub mod hands;
 pub mod keeper;

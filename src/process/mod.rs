@@ -4,16 +4,20 @@
 //! The program has one thread whenever it forks. Everything between a fork and an exec is prepared
 //! before the fork and calls nothing that is not async-signal-safe, signal-safety(7).
 
+pub mod child;
 pub mod clock;
 pub mod entry;
 mod exec;
 pub mod facts;
+pub mod front;
+pub mod hands;
 pub mod liveness;
 pub mod locks;
 pub mod mirror;
 pub mod proc;
 pub mod queue;
 pub mod replay;
+pub mod session;
 pub mod signal;
 pub mod spawn;
 pub mod split;

@@ -154,7 +154,12 @@ impl SignalFd {
     /// Blocks the signals and opens a non-blocking, close-on-exec descriptor for them. Signals that were
     /// ignored at the start are left out, since a blocked signal arrives even when it is ignored.
     pub fn catching(signals: SignalSet) -> io::Result<SignalFd> {
-        let blocked = signals.without(entry::state().ignored());
+        SignalFd::catching_all(signals.without(entry::state().ignored()))
+    }
+
+    /// [`SignalFd::catching`] for signals that must arrive even if they were ignored at the start, as
+    /// SIGCHLD must for a process that reaps.
+    pub fn catching_all(blocked: SignalSet) -> io::Result<SignalFd> {
         blocked.block()?;
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: the set is of the size given and outlives the call.

@@ -1,0 +1,414 @@
+//! One child from its gate to its end: output as it comes, signals handed on, limits kept, its tree
+//! ended where it has to be.
+
+use super::clock::monotonic;
+use super::session::{News, Session, poll, pollfd};
+use super::spawn::Running;
+use super::spool::Recorder;
+use super::terminate::{Progress, Target, Termination};
+use super::{sys, wait};
+use crate::domain::frames::Stream;
+use crate::domain::outcome::{Cut, Exit};
+use crate::domain::owner::ProcessRef;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// After the child's end its output counts as complete once nothing came for this long,
+const DRAIN_IDLE: Duration = Duration::from_millis(200);
+/// and at the latest after this long: a grandchild may hold the pipe for days.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+/// What is queued for a caller that does not read while the output is drained.
+const DRAIN_QUEUE_BYTES: usize = 4 * 1024 * 1024;
+/// One read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// When a child is to be ended.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeLimits {
+    /// Moment of the attempt's timeout, by the monotonic clock.
+    pub timeout_at: Option<Duration>,
+    /// Moment of the call's deadline.
+    pub deadline_at: Option<Duration>,
+    /// From SIGTERM to SIGKILL.
+    pub kill_after: Duration,
+}
+
+/// Takes the output as it is read.
+pub trait Listener {
+    /// The next bytes of a stream.
+    fn heard(&mut self, stream: Stream, bytes: &[u8]);
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct ChildEnd {
+    /// Its code or signal.
+    pub exit: Exit,
+    /// Why idem ended it, if it did.
+    pub cut: Option<Cut>,
+    /// Processes that could not be ended.
+    pub survivors: Vec<i32>,
+    /// The pipes, where something still holds them.
+    pub held_pipes: Vec<OwnedFd>,
+}
+
+/// The end of the child's output pipes that the keeper reads.
+#[derive(Debug)]
+pub struct Pipes {
+    /// Its standard output; none once it has ended.
+    pub stdout: Option<File>,
+    /// Its standard error.
+    pub stderr: Option<File>,
+}
+
+/// A child under way.
+pub struct Child<'a> {
+    session: &'a mut Session,
+    process: ProcessRef,
+    pidfd: OwnedFd,
+    pipes: Pipes,
+    recorder: &'a mut Recorder,
+    listener: &'a mut dyn Listener,
+    /// Whether its output is shown to the caller.
+    live: bool,
+    limits: TimeLimits,
+    foreign: &'a [ProcessRef],
+    exit: Option<Exit>,
+    cut: Option<Cut>,
+    termination: Option<Ending>,
+    survivors: Vec<i32>,
+    /// When the child ended, and when its output last moved since.
+    drain: Option<(Duration, Duration)>,
+    buffer: Vec<u8>,
+}
+
+/// The end of the child's tree under way, and when to look at it again.
+struct Ending {
+    termination: Termination,
+    wake_at: Duration,
+}
+
+/// What a child's end has to do with the rest of the keeper.
+pub struct Company<'a> {
+    /// The caller.
+    pub session: &'a mut Session,
+    /// Where the output is kept.
+    pub recorder: &'a mut Recorder,
+    /// Who else hears it.
+    pub listener: &'a mut dyn Listener,
+    /// Whether the caller sees it live.
+    pub live: bool,
+    /// Processes below the keeper that it did not start.
+    pub foreign: &'a [ProcessRef],
+}
+
+impl<'a> Child<'a> {
+    /// A child that was just let go.
+    pub fn new(
+        running: Running,
+        pipes: Pipes,
+        company: Company<'a>,
+        limits: TimeLimits,
+    ) -> Child<'a> {
+        Child {
+            session: company.session,
+            process: running.process,
+            pidfd: running.pidfd,
+            pipes,
+            recorder: company.recorder,
+            listener: company.listener,
+            live: company.live,
+            limits,
+            foreign: company.foreign,
+            exit: None,
+            cut: None,
+            termination: None,
+            survivors: Vec::new(),
+            drain: None,
+            buffer: vec![0; READ_BYTES],
+        }
+    }
+
+    /// Stays with the child until it has ended and its output is complete.
+    pub fn run(mut self) -> ChildEnd {
+        self.catch_up();
+        while !self.is_over() {
+            self.turn();
+        }
+        ChildEnd {
+            // What could not even be killed is told as killed; its PID is among the survivors.
+            exit: self.exit.unwrap_or(Exit::Signal(libc::SIGKILL)),
+            cut: self.cut,
+            survivors: self.survivors,
+            held_pipes: [self.pipes.stdout, self.pipes.stderr]
+                .into_iter()
+                .flatten()
+                .map(OwnedFd::from)
+                .collect(),
+        }
+    }
+
+    /// What happened between the claim and the gate: the caller may be gone, a signal may have come.
+    fn catch_up(&mut self) {
+        if let Some(signal) = self.session.ended_by() {
+            self.hand_on(signal);
+        }
+        if self.session.kills_on_loss() && !self.session.caller_here() {
+            self.end_tree(Cut::CallerLost);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        if self.termination.is_some() || (self.exit.is_none() && self.survivors.is_empty()) {
+            return false;
+        }
+        let silent = self.pipes.stdout.is_none() && self.pipes.stderr.is_none();
+        silent || self.drain_ends_at().is_some_and(|at| monotonic() >= at)
+    }
+
+    fn drain_ends_at(&self) -> Option<Duration> {
+        self.drain
+            .map(|(since, moved)| (moved + DRAIN_IDLE).min(since + DRAIN_LIMIT))
+    }
+
+    /// One wait and what follows from it.
+    fn turn(&mut self) {
+        let mut fds = Vec::with_capacity(8);
+        let [link, signals] = self.session.poll_fds();
+        fds.push(pollfd(
+            if self.session.caller_here() { link } else { -1 },
+            libc::POLLIN,
+        ));
+        fds.push(pollfd(signals, libc::POLLIN));
+        let pid = if self.exit.is_none() {
+            self.pidfd.as_raw_fd()
+        } else {
+            -1
+        };
+        fds.push(pollfd(pid, libc::POLLIN));
+        fds.push(pollfd(self.readable(Stream::Stdout), libc::POLLIN));
+        fds.push(pollfd(self.readable(Stream::Stderr), libc::POLLIN));
+        let mirrors: Vec<_> = self.session.mirrors.poll_fds().collect();
+        fds.extend(mirrors.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
+        poll(&mut fds, self.until_next_timer());
+        // Output first: what the child wrote before it ended belongs before its end.
+        for (stream, fd) in [(Stream::Stdout, &fds[3]), (Stream::Stderr, &fds[4])] {
+            if fd.revents != 0 {
+                self.read(stream);
+            }
+        }
+        for ((stream, ..), fd) in mirrors.iter().zip(&fds[5..]) {
+            if fd.revents != 0 {
+                self.session.mirrors.on_writable(*stream);
+            }
+        }
+        if fds[..3].iter().any(|fd| fd.revents != 0) {
+            self.news();
+        }
+        self.timers();
+    }
+
+    /// The pipe of a stream, if it should be read now.
+    fn readable(&self, stream: Stream) -> i32 {
+        let pipe = match stream {
+            Stream::Stdout => &self.pipes.stdout,
+            Stream::Stderr => &self.pipes.stderr,
+        };
+        let Some(pipe) = pipe else { return -1 };
+        let room = !self.live
+            || self.session.mirrors.wants_more(stream)
+            || (self.exit.is_some() && self.session.mirrors.queued_bytes() < DRAIN_QUEUE_BYTES);
+        if room { pipe.as_raw_fd() } else { -1 }
+    }
+
+    fn until_next_timer(&self) -> Option<Duration> {
+        let now = monotonic();
+        let limits = if self.cut.is_none() && self.exit.is_none() {
+            [self.limits.timeout_at, self.limits.deadline_at]
+        } else {
+            [None, None]
+        };
+        let wake = self.termination.as_ref().map(|ending| ending.wake_at);
+        [limits[0], limits[1], wake, self.drain_ends_at()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| at.saturating_sub(now))
+    }
+
+    fn read(&mut self, stream: Stream) {
+        let pipe = match stream {
+            Stream::Stdout => &mut self.pipes.stdout,
+            Stream::Stderr => &mut self.pipes.stderr,
+        };
+        let Some(file) = pipe else { return };
+        let count = match file.read(&mut self.buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
+            // A pseudo-terminal whose last user is gone ends with EIO.
+            Err(_) => 0,
+        };
+        if count == 0 {
+            *pipe = None;
+            return;
+        }
+        let bytes = &self.buffer[..count];
+        self.recorder.record(stream, bytes);
+        self.listener.heard(stream, bytes);
+        if self.live {
+            self.session.mirrors.push(stream, bytes);
+        }
+        if let Some((_, moved)) = &mut self.drain {
+            *moved = monotonic();
+        }
+    }
+
+    fn news(&mut self) {
+        for news in self.session.take_news() {
+            match news {
+                News::Signal(signal) => self.hand_on(signal),
+                News::CallerGone if self.session.kills_on_loss() => self.end_tree(Cut::CallerLost),
+                News::ChildChanged => {
+                    if let Some(ending) = &mut self.termination {
+                        ending.wake_at = Duration::ZERO;
+                    }
+                }
+                News::CallerGone => {}
+                News::Stopped | News::Continued | News::Resized => {}
+            }
+        }
+        self.look_at_child();
+    }
+
+    /// The same signal, once, to the child's whole group.
+    fn hand_on(&mut self, signal: i32) {
+        if self.exit.is_some() {
+            return;
+        }
+        if self.session.ended_by() == Some(signal) {
+            self.cut.get_or_insert(Cut::Interrupted(signal));
+        }
+        // A group that refuses (another user's) is no reason to stop: the child's end decides.
+        let _ = sys::signal_group(self.process.pid, signal);
+    }
+
+    fn look_at_child(&mut self) {
+        while self.exit.is_none() {
+            match wait::next_change(self.process.pid) {
+                Ok(Some(wait::Change::Ended(exit))) => self.ended(exit),
+                Ok(Some(wait::Change::Stopped(_) | wait::Change::Continued)) => {}
+                Ok(None) => return,
+                // Somebody else reaped it, which nothing here does: its code is lost.
+                Err(_) => self.ended(Exit::Signal(libc::SIGKILL)),
+            }
+        }
+    }
+
+    fn ended(&mut self, exit: Exit) {
+        self.exit = Some(exit);
+        let now = monotonic();
+        self.drain = Some((now, now));
+        // While its tree is being ended the number must stay the child's own: its group is signalled.
+        if self.termination.is_none() {
+            let _ = wait::reap(self.process.pid);
+        }
+    }
+
+    fn end_tree(&mut self, cut: Cut) {
+        if self.exit.is_some() || self.termination.is_some() {
+            return;
+        }
+        self.cut.get_or_insert(cut);
+        let target = Target {
+            child: self.process,
+            foreign: self.foreign.to_vec(),
+        };
+        let now = monotonic();
+        let termination = Termination::begin(target, now, self.limits.kill_after);
+        self.termination = Some(Ending {
+            termination,
+            wake_at: now,
+        });
+    }
+
+    fn timers(&mut self) {
+        let now = monotonic();
+        if self.cut.is_none() && self.exit.is_none() {
+            if self.limits.deadline_at.is_some_and(|at| now >= at) {
+                self.end_tree(Cut::Deadline);
+            } else if self.limits.timeout_at.is_some_and(|at| now >= at) {
+                self.end_tree(Cut::Timeout);
+            }
+        }
+        self.go_on_ending(now);
+    }
+
+    fn go_on_ending(&mut self, now: Duration) {
+        let Some(ending) = &mut self.termination else {
+            return;
+        };
+        if now < ending.wake_at {
+            return;
+        }
+        match ending.termination.poll(now) {
+            Progress::Pending { wake_at } => ending.wake_at = wake_at,
+            Progress::Done { survivors } => {
+                self.survivors = survivors;
+                self.termination = None;
+                self.look_at_child();
+                let _ = wait::reap(self.process.pid);
+                self.drain.get_or_insert((now, now));
+            }
+        }
+    }
+}
+
+/// Ends everything below this process that idem started, after its child has been reaped; what is read
+/// from `pipes` meanwhile is thrown away. Returns those that could not be ended.
+pub fn end_leftovers(
+    session: &mut Session,
+    pipes: &mut Vec<OwnedFd>,
+    target: Target,
+    kill_after: Duration,
+) -> Vec<i32> {
+    let mut termination = Termination::begin(target, monotonic(), kill_after);
+    loop {
+        match termination.poll(monotonic()) {
+            Progress::Done { survivors } => return survivors,
+            Progress::Pending { wake_at } => {
+                let mut fds: Vec<_> = pipes
+                    .iter()
+                    .map(|fd| pollfd(fd.as_raw_fd(), libc::POLLIN))
+                    .collect();
+                let [link, signals] = session.poll_fds();
+                fds.push(pollfd(
+                    if session.caller_here() { link } else { -1 },
+                    libc::POLLIN,
+                ));
+                fds.push(pollfd(signals, libc::POLLIN));
+                poll(&mut fds, Some(wake_at.saturating_sub(monotonic())));
+                discard_readable(pipes, &fds);
+                session.take_news();
+            }
+        }
+    }
+}
+
+fn discard_readable(pipes: &mut Vec<OwnedFd>, fds: &[libc::pollfd]) {
+    let mut ready = fds.iter().map(|fd| fd.revents != 0);
+    pipes.retain(|pipe| !ready.next().unwrap_or(false) || discard_some(pipe));
+}
+
+/// Reads once and throws it away; false at the end of the pipe.
+fn discard_some(pipe: &OwnedFd) -> bool {
+    let mut buffer = [0u8; 4096];
+    let Ok(copy) = pipe.as_fd().try_clone_to_owned() else {
+        return false;
+    };
+    match File::from(copy).read(&mut buffer) {
+        Ok(count) => count > 0,
+        Err(error) => error.kind() == io::ErrorKind::Interrupted,
+    }
+}

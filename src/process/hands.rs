@@ -1,0 +1,491 @@
+//! The engine's hands: real processes, clocks, locks and chance.
+
+use super::child::{Child, Company, Listener, Pipes, TimeLimits, end_leftovers};
+use super::clock::monotonic;
+use super::locks::{HIGH_DESCRIPTOR, HeldByte, LockError, LockFile};
+use super::session::{News, Session};
+use super::spawn::{GatedChild, Spawn, Stdio};
+use super::split::ToFront;
+use super::spool::{Recorded, Recorder, StoredPlace, spool_stem};
+use super::terminate::Target;
+use super::{clock, liveness, proc, sys};
+use crate::domain::frames::Stream;
+use crate::domain::name::{Generation, Nonce};
+use crate::domain::outcome::Class;
+use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
+use crate::domain::record::Record;
+use crate::domain::time::Stamp;
+use crate::engine::environment::{CONTROL, ChildContext, child_environment};
+use crate::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
+use crate::engine::plan::Plan;
+use crate::engine::store::{NewOutput, OutputBody};
+use rand::RngExt as _;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much of a probe's or a cleanup's output the ledger keeps.
+const HEAD_BYTES: usize = 4096;
+
+/// Where the keeper's files are.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The lock file.
+    pub locks: PathBuf,
+    /// The directory of spool files and of `IDEM_CONTROL` files.
+    pub spool_dir: PathBuf,
+    /// The database's file name, which their names begin with.
+    pub store_name: OsString,
+}
+
+/// The keeper's process.
+pub struct ProcessHands<'a> {
+    session: Session,
+    plan: &'a Plan,
+    places: Places,
+    nonce: Nonce,
+    owner: OwnerRef,
+    keeper_byte: Option<HeldByte>,
+    tree_lock: Option<OwnedFd>,
+    foreign: Vec<ProcessRef>,
+    prepared: Option<Prepared>,
+    last_child: Option<ProcessRef>,
+    recorded: Option<(u32, Recorded)>,
+    held_pipes: Vec<OwnedFd>,
+    attempts: u32,
+}
+
+/// A child behind its gate, and the keeper's ends of its pipes.
+struct Prepared {
+    child: GatedChild,
+    pipes: Pipes,
+    control: PathBuf,
+}
+
+/// Nobody else listens.
+struct Deaf;
+
+impl Listener for Deaf {
+    fn heard(&mut self, _: Stream, _: &[u8]) {}
+}
+
+/// Keeps the beginning of each stream.
+#[derive(Default)]
+struct Heads {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Listener for Heads {
+    fn heard(&mut self, stream: Stream, bytes: &[u8]) {
+        let head = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let room = HEAD_BYTES.saturating_sub(head.len());
+        head.extend(bytes.iter().take(room));
+    }
+}
+
+impl<'a> ProcessHands<'a> {
+    /// Takes the two bytes that tell that this keeper and its tree live. Nothing is claimed yet.
+    pub fn new(
+        session: Session,
+        plan: &'a Plan,
+        places: Places,
+    ) -> Result<ProcessHands<'a>, LockError> {
+        let locks = LockFile::open(&places.locks)?;
+        let mut random = rand::rng();
+        let nonce = Nonce(random.random());
+        // 62 bits: two claims never meet by chance, and an offset is never negative.
+        let bytes: [u64; 2] = [random.random::<u64>() >> 2, random.random::<u64>() >> 2];
+        let keeper_byte = locks.hold(bytes[0])?;
+        let tree_lock = locks.hold(bytes[1])?.into_inheritable_fd(HIGH_DESCRIPTOR)?;
+        sys::become_subreaper()?;
+        let owner = OwnerRef {
+            keeper: proc::this()?,
+            boot_id: clock::boot_id().clone(),
+            pid_namespace: proc::pid_namespace().unwrap_or(0),
+            lock_file: locks.identity(),
+            keeper_byte: bytes[0],
+            tree_byte: bytes[1],
+            child: None,
+            nonce,
+        };
+        Ok(ProcessHands {
+            session,
+            plan,
+            places,
+            nonce,
+            owner,
+            keeper_byte: Some(keeper_byte),
+            tree_lock: Some(tree_lock),
+            foreign: Vec::new(),
+            prepared: None,
+            last_child: None,
+            recorded: None,
+            held_pipes: Vec::new(),
+            attempts: 0,
+        })
+    }
+
+    /// The caller's side, for what follows the execution.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// The pipes that something still holds: the end of the keeper leaves them to a reader of their own.
+    pub fn take_held_pipes(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.held_pipes)
+    }
+
+    fn try_prepare(&mut self, context: &ChildContext<'_>) -> Result<Prepared, String> {
+        let trouble = |error: io::Error| format!("no pipe could be made: {error}");
+        let (out_read, out_write) = sys::pipe().map_err(trouble)?;
+        let (err_read, err_write) = sys::pipe().map_err(trouble)?;
+        let control = self.control_path(context.attempt);
+        let env = child_environment(std::env::vars_os(), context, Some(&control));
+        let spawn = Spawn::new(&self.plan.running.argv, &env).map_err(|cannot| cannot.message)?;
+        let stdin = Stdio::Inherit;
+        let mut spawn = spawn.stdio(
+            stdin,
+            Stdio::Fd(out_write.as_fd()),
+            Stdio::Fd(err_write.as_fd()),
+        );
+        if let Some(lock) = &self.tree_lock {
+            spawn = spawn.tree_lock(lock.as_fd());
+        }
+        let child = spawn.fork().map_err(|cannot| cannot.message)?;
+        let pipes = Pipes {
+            stdout: Some(File::from(out_read)),
+            stderr: Some(File::from(err_read)),
+        };
+        Ok(Prepared {
+            child,
+            pipes,
+            control,
+        })
+    }
+
+    fn control_path(&self, attempt: u32) -> PathBuf {
+        let mut name = self.places.store_name.clone();
+        name.push(format!("-control-{}-{attempt}", self.nonce.hex()));
+        self.places.spool_dir.join(name)
+    }
+
+    fn recorder(&self, number: u32) -> Recorder {
+        if !self.plan.running.store_output {
+            return Recorder::counting();
+        }
+        let stem = spool_stem(&self.places.store_name, &self.nonce, number);
+        Recorder::new(&self.places.spool_dir, stem, self.plan.running.max_output)
+    }
+
+    fn limits(&self, timeout: Option<Duration>) -> TimeLimits {
+        TimeLimits {
+            timeout_at: timeout.map(|limit| monotonic().saturating_add(limit)),
+            deadline_at: self.plan.limits.deadline,
+            kill_after: self.plan.limits.kill_after,
+        }
+    }
+
+    fn could_not_start(
+        &mut self,
+        number: u32,
+        code: i32,
+        why: String,
+        control: &Path,
+    ) -> AttemptEnd {
+        let _ = std::fs::remove_file(control);
+        self.recorded = Some((number, Recorder::counting().finish()));
+        AttemptEnd {
+            how: HowEnded::NotStarted { code, why },
+            duration: Duration::ZERO,
+            seen: Default::default(),
+            control: Default::default(),
+            ended: monotonic(),
+            held_terminal: false,
+            survivors: Vec::new(),
+        }
+    }
+
+    fn try_helper(
+        &mut self,
+        command: &OsStr,
+        context: &ChildContext<'_>,
+        limit: Duration,
+    ) -> Result<HelperEnd, String> {
+        let trouble = |error: io::Error| format!("no pipe could be made: {error}");
+        let (out_read, out_write) = sys::pipe().map_err(trouble)?;
+        let (err_read, err_write) = sys::pipe().map_err(trouble)?;
+        let null = File::open("/dev/null").map_err(trouble)?;
+        let env = child_environment(std::env::vars_os(), context, None);
+        let argv = ["sh".into(), "-c".into(), command.to_owned()];
+        let spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
+        let mut spawn = spawn.stdio(
+            Stdio::Fd(null.as_fd()),
+            Stdio::Fd(out_write.as_fd()),
+            Stdio::Fd(err_write.as_fd()),
+        );
+        if let Some(lock) = &self.tree_lock {
+            spawn = spawn.tree_lock(lock.as_fd());
+        }
+        let gated = spawn.fork().map_err(|cannot| cannot.message)?;
+        drop((out_write, err_write));
+        let running = gated.open_gate().map_err(|cannot| cannot.message)?;
+        self.last_child = Some(running.process);
+        let pipes = Pipes {
+            stdout: Some(File::from(out_read)),
+            stderr: Some(File::from(err_read)),
+        };
+        let limits = self.limits(Some(limit));
+        let mut recorder = self.recorder(0);
+        let mut heads = Heads::default();
+        let company = Company {
+            session: &mut self.session,
+            recorder: &mut recorder,
+            listener: &mut heads,
+            live: false,
+            foreign: &self.foreign,
+        };
+        let end = Child::new(running, pipes, company, limits).run();
+        self.held_pipes.extend(end.held_pipes);
+        Ok(HelperEnd {
+            exit: end.cut.is_none().then_some(end.exit),
+            stdout: new_output(0, recorder.finish()),
+            stdout_head: heads.stdout,
+            stderr_head: heads.stderr,
+            trouble: end
+                .cut
+                .map(|cut| format!("ended by idem: {cut:?}").to_lowercase()),
+        })
+    }
+}
+
+/// A recording made durable, as the store takes it.
+fn new_output(number: u32, recorded: Recorded) -> NewOutput {
+    let stored = recorded.make_durable();
+    let (body, lost) = match stored.place {
+        StoredPlace::Inline(bytes) if bytes.is_empty() => (OutputBody::Nothing, false),
+        StoredPlace::Inline(bytes) => (OutputBody::Inline(bytes), false),
+        StoredPlace::File { path, .. } => (OutputBody::Spooled(path), false),
+        StoredPlace::Nothing { lost } => (OutputBody::Nothing, lost.is_some()),
+    };
+    NewOutput {
+        number,
+        body,
+        stdout_bytes: stored.stdout_bytes,
+        stderr_bytes: stored.stderr_bytes,
+        truncated: stored.truncated,
+        lost,
+    }
+}
+
+impl Hands for ProcessHands<'_> {
+    fn now(&self) -> Stamp {
+        clock::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        monotonic()
+    }
+
+    fn random(&mut self) -> f64 {
+        rand::rng().random()
+    }
+
+    fn mint_token(&mut self) -> String {
+        let bytes: [u8; 16] = rand::rng().random();
+        crate::domain::name::hex(&bytes)
+    }
+
+    fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    fn observe(&mut self, record: &Record) -> Liveness {
+        match &record.owner {
+            Some(owner) => liveness::observe(owner, &self.places.locks, &HashSet::new()),
+            None => Liveness::Gone,
+        }
+    }
+
+    fn cancelled(&mut self) -> Option<Cancelled> {
+        self.session.take_news();
+        match self.session.ended_by() {
+            Some(signal) => Some(Cancelled::Signal(signal)),
+            None if !self.session.caller_here() => Some(Cancelled::CallerGone),
+            None => None,
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.session.is_over()
+    }
+
+    fn owner(&self) -> OwnerRef {
+        let child = self
+            .prepared
+            .as_ref()
+            .map(|prepared| prepared.child.process());
+        OwnerRef {
+            child: child.or(self.last_child),
+            ..self.owner.clone()
+        }
+    }
+
+    fn prepare(&mut self, context: &ChildContext<'_>) -> Result<(), String> {
+        self.prepared = Some(self.try_prepare(context)?);
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let Some(prepared) = self.prepared.take() {
+            prepared.child.abandon();
+        }
+    }
+
+    fn claimed(&mut self, generation: Generation) {
+        self.session.tell(ToFront::Claimed(generation.0));
+    }
+
+    fn attempt(&mut self, number: u32) -> AttemptEnd {
+        let started = monotonic();
+        let Some(prepared) = self.prepared.take() else {
+            return self.could_not_start(
+                number,
+                126,
+                "no child was prepared".into(),
+                Path::new(""),
+            );
+        };
+        self.attempts = number;
+        self.last_child = Some(prepared.child.process());
+        let running = match prepared.child.open_gate() {
+            Ok(running) => running,
+            Err(cannot) => {
+                return self.could_not_start(
+                    number,
+                    cannot.code,
+                    cannot.message,
+                    &prepared.control,
+                );
+            }
+        };
+        let limits = self.limits(self.plan.limits.timeout);
+        let mut recorder = self.recorder(number);
+        let company = Company {
+            session: &mut self.session,
+            recorder: &mut recorder,
+            listener: &mut Deaf,
+            live: true,
+            foreign: &self.foreign,
+        };
+        let end = Child::new(running, prepared.pipes, company, limits).run();
+        self.held_pipes.extend(end.held_pipes);
+        self.recorded = Some((number, recorder.finish()));
+        let _ = std::fs::remove_file(&prepared.control);
+        let ended = monotonic();
+        AttemptEnd {
+            how: HowEnded::Ended {
+                exit: end.exit,
+                cut: end.cut,
+            },
+            duration: ended.saturating_sub(started),
+            seen: Default::default(),
+            control: Default::default(),
+            ended,
+            held_terminal: false,
+            survivors: end.survivors,
+        }
+    }
+
+    fn take_output(&mut self) -> NewOutput {
+        let (number, recorded) = self
+            .recorded
+            .take()
+            .unwrap_or_else(|| (self.attempts, Recorder::counting().finish()));
+        new_output(number, recorded)
+    }
+
+    fn helper(
+        &mut self,
+        command: &OsStr,
+        context: &ChildContext<'_>,
+        limit: Duration,
+    ) -> HelperEnd {
+        self.try_helper(command, context, limit)
+            .unwrap_or_else(|trouble| HelperEnd {
+                exit: None,
+                stdout: new_output(0, Recorder::counting().finish()),
+                stdout_head: Vec::new(),
+                stderr_head: Vec::new(),
+                trouble: Some(trouble),
+            })
+    }
+
+    fn end_leftovers(&mut self) -> Vec<i32> {
+        let Some(child) = self.last_child else {
+            return Vec::new();
+        };
+        let target = Target {
+            child,
+            foreign: self.foreign.clone(),
+        };
+        end_leftovers(
+            &mut self.session,
+            &mut self.held_pipes,
+            target,
+            self.plan.limits.kill_after,
+        )
+    }
+
+    fn pause(&mut self, delay: Duration) {
+        let until = monotonic().saturating_add(delay);
+        loop {
+            let left = until.saturating_sub(monotonic());
+            if left.is_zero() || self.session.is_over() {
+                return;
+            }
+            let news = self.session.wait(left);
+            if news.contains(&News::CallerGone) && self.session.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        // The byte of the tree goes as well: what a settled execution leaves behind is a daemon.
+        self.keeper_byte = None;
+        self.tree_lock = None;
+    }
+
+    fn tell_outer(&mut self, class: Class) {
+        if self.plan.ancestry.is_empty() || class == Class::Success {
+            return;
+        }
+        let Some(path) = std::env::var_os(CONTROL) else {
+            return;
+        };
+        let line = format!("outcome={}\n", class.word());
+        if let Ok(mut file) = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+        {
+            // The outer call then reads the exit code alone, as it does for every other command.
+            let _ = io::Write::write_all(&mut file, line.as_bytes());
+        }
+    }
+
+    fn discard(&mut self, output: &NewOutput) {
+        if let OutputBody::Spooled(path) = &output.body {
+            // One that cannot be removed is an orphan, which gc removes.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
