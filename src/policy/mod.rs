@@ -1,7 +1,15 @@
 //! Pure policies: state, event, clock reading and random number in; decision out.
 
 pub mod backoff;
+pub mod breaker;
+pub mod budget;
+pub mod bulkhead;
 pub mod conditions;
+pub mod control;
+pub mod deadline;
+pub mod guard;
 pub mod outcome;
 pub mod retry;
+pub mod retry_after;
+pub mod state;
 mod text;
