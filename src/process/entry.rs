@@ -116,3 +116,34 @@ impl EntryState {
         self.mask().set_mask().map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::testing::own_process;
+
+    #[test]
+    fn the_start_is_recorded_before_the_runtime_changes_it() {
+        let wrapper = [
+            "env",
+            "--ignore-signal=HUP",
+            "--block-signal=USR1",
+            "sh",
+            "-c",
+        ];
+        let wrapper = [&wrapper[..], &["exec <&-; exec \"$@\"", "sh"]].concat();
+        own_process!(
+            "the_start_is_recorded_before_the_runtime_changes_it",
+            &wrapper,
+            || {
+                let state = state();
+                assert!(state.is_recorded());
+                assert!(state.was_closed(0) && !state.was_closed(1) && !state.was_closed(2));
+                assert!(!is_closed(0), "the runtime has opened it");
+                assert_eq!(state.ignored(), SignalSet::of(&[libc::SIGHUP]));
+                assert!(is_ignored(libc::SIGPIPE), "the runtime ignores it");
+                assert_eq!(state.mask(), SignalSet::of(&[libc::SIGUSR1]));
+            }
+        );
+    }
+}

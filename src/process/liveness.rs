@@ -122,3 +122,6 @@ fn group_of(child: ProcessRef) -> io::Result<Vec<i32>> {
 fn with_nonce(owner: &OwnerRef, skip: &HashSet<i32>) -> io::Result<Vec<i32>> {
     proc::with_environment(&owner.nonce.hex(), skip)
 }
+
+#[cfg(test)]
+mod tests;

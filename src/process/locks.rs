@@ -288,3 +288,6 @@ fn refusal(error: io::Error) -> LockError {
         _ => LockError::System(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

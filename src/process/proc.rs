@@ -248,3 +248,6 @@ fn for_each_pid(file: &str, mut visit: impl FnMut(i32, &str)) -> io::Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,67 @@ fn timespec(time: Duration) -> libc::timespec {
         tv_nsec: time.subsec_nanos() as _,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::testing::{LIMIT, own_process};
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    fn two(home: &Path) -> [Queue; 2] {
+        [(); 2].map(|()| Queue::open(&home.join("queue")).expect("queue"))
+    }
+
+    #[test]
+    fn only_one_has_the_turn_and_nobody_waits_for_ever() {
+        own_process!("only_one_has_the_turn_and_nobody_waits_for_ever", || {
+            let home = tempfile::tempdir().expect("directory");
+            let [first, second] = two(home.path());
+            let turn = first.enter(LIMIT).expect("flock").expect("a turn");
+            assert!(second.enter(SHORT).expect("flock").is_none());
+            assert!(second.enter(Duration::ZERO).expect("flock").is_none());
+            drop(turn);
+            assert!(second.enter(Duration::ZERO).expect("flock").is_some());
+        });
+    }
+
+    #[test]
+    fn a_turn_passes_on_when_it_ends() {
+        let home = tempfile::tempdir().expect("directory");
+        let path = home.path();
+        let counter = path.join("counter");
+        std::fs::write(&counter, "0").expect("write");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let [queue, _] = two(path);
+                    for _ in 0..25 {
+                        let _turn = queue.enter(LIMIT).expect("flock").expect("a turn");
+                        let text = std::fs::read_to_string(&counter).expect("read");
+                        let count: u32 = text.parse().expect("a number");
+                        std::fs::write(&counter, (count + 1).to_string()).expect("write");
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_to_string(&counter).expect("read"), "100");
+    }
+
+    #[test]
+    fn the_mask_and_the_callers_own_alarm_are_untouched() {
+        own_process!("the_mask_and_the_callers_own_alarm_are_untouched", || {
+            let home = tempfile::tempdir().expect("directory");
+            let [first, second] = two(home.path());
+            SignalSet::ALL.block().expect("mask");
+            let mask = SignalSet::current_mask().expect("mask");
+            // SAFETY: integers only.
+            unsafe { libc::alarm(1000) };
+            let _turn = first.enter(LIMIT).expect("flock");
+            assert!(second.enter(SHORT).expect("flock").is_none());
+            assert_eq!(SignalSet::current_mask().expect("mask"), mask);
+            // SAFETY: integers only.
+            assert!(unsafe { libc::alarm(0) } > 900);
+        });
+    }
+}

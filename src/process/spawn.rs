@@ -410,3 +410,6 @@ impl fmt::Display for CannotStart {
 }
 
 impl std::error::Error for CannotStart {}
+
+#[cfg(test)]
+mod tests;

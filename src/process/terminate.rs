@@ -206,9 +206,8 @@ impl<S: Signals> Termination<S> {
             .iter()
             .filter(|process| process.parent == this && process.ended);
         let adopted = adopted.filter(|process| process.id != self.target.child);
-        adopted.fold(false, |any, process| {
-            matches!(wait::reap(process.id.pid), Ok(Some(_))) || any
-        })
+        let reaped = adopted.filter(|process| matches!(wait::reap(process.id.pid), Ok(Some(_))));
+        reaped.count() > 0
     }
 }
 
@@ -224,3 +223,6 @@ pub fn reap_adopted(keep: &[ProcessRef]) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

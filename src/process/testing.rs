@@ -1,11 +1,16 @@
 //! What the tests of this directory share. They wait for conditions, with a limit, and never for time.
 
 use std::ffi::OsString;
-use std::process::{Command, Stdio as StdStdio};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::process::Command;
 use std::time::Duration;
 
 use super::clock::monotonic;
-use super::spawn::{Running, Spawn};
+use super::spawn::{Running, Spawn, Stdio};
+use super::{sys, wait};
+use crate::domain::outcome::Exit;
 
 /// Far more than any condition takes on a loaded machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -39,15 +44,40 @@ pub fn shell(text: &str) -> Running {
     child.open_gate().expect("exec")
 }
 
-/// Runs the body of a test in a process of its own, which executes nothing but that one test.
-pub fn run_in_own_process(test: &str, body: impl FnOnce()) {
+/// What a child writes to its stdout, and how it ended.
+pub fn output(spawn: Spawn<'_>) -> (String, Exit) {
+    let (read, write) = sys::pipe().expect("pipe");
+    let spawn = spawn.stdio(Stdio::Inherit, Stdio::Fd(write.as_fd()), Stdio::Inherit);
+    let child = spawn.fork().expect("fork").open_gate().expect("exec");
+    drop(write);
+    let mut text = Vec::new();
+    File::from(read).read_to_end(&mut text).expect("pipe");
+    let exit = wait::reap_blocking(child.process.pid).expect("our child");
+    (String::from_utf8_lossy(&text).into_owned(), exit)
+}
+
+/// This program again, executing nothing but one test, behind the words of `wrapper`. Returns nothing
+/// if this is already that process.
+pub fn again(test: &str, wrapper: &[&str]) -> Option<Command> {
     let test = test.split_once("::").map_or(test, |(_crate, path)| path);
     if std::env::var(ROLE).is_ok_and(|role| role == test) {
-        return body();
+        return None;
     }
-    let mut command = Command::new(std::env::current_exe().expect("own path"));
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    command.env(ROLE, test).stdin(StdStdio::null());
+    let program = std::env::current_exe().expect("own path");
+    let mut words = wrapper.iter().map(OsString::from).chain([program.into()]);
+    let mut command = Command::new(words.next().expect("at least the program"));
+    command
+        .args(words)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(ROLE, test).stdin(std::process::Stdio::null());
+    Some(command)
+}
+
+/// Runs the body of a test in a process of its own, with one thread, behind the words of `wrapper`.
+pub fn run_in_own_process(test: &str, wrapper: &[&str], body: impl FnOnce()) {
+    let Some(mut command) = again(test, wrapper) else {
+        return body();
+    };
     let output = command.output().expect("this program again");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -60,7 +90,14 @@ pub fn run_in_own_process(test: &str, body: impl FnOnce()) {
 /// [`run_in_own_process`] for a test of the calling module.
 macro_rules! own_process {
     ($test:literal, $body:expr) => {
-        $crate::process::testing::run_in_own_process(concat!(module_path!(), "::", $test), $body)
+        own_process!($test, &[], $body)
+    };
+    ($test:literal, $wrapper:expr, $body:expr) => {
+        $crate::process::testing::run_in_own_process(
+            concat!(module_path!(), "::", $test),
+            $wrapper,
+            $body,
+        )
     };
 }
 pub(crate) use own_process;
