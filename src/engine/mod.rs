@@ -3,6 +3,7 @@
 pub mod claim;
 pub mod ending;
 pub mod environment;
+pub mod detail;
 pub mod event;
 pub mod guards;
 pub mod hands;
