@@ -1,9 +1,9 @@
 //! Drives one operation: decide, claim, attempts, settle. It knows traits; adapters implement them.
 
 pub mod claim;
+pub mod detail;
 pub mod ending;
 pub mod environment;
-pub mod detail;
 pub mod event;
 pub mod guards;
 pub mod hands;

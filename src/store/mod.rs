@@ -1,5 +1,4 @@
 //! Adapters: the implementations of the engine's store port.
 
 pub mod glob;
-pub mod queue;
 pub mod sqlite;

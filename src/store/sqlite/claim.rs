@@ -8,7 +8,7 @@ use crate::domain::outcome::State;
 use crate::domain::record::Record;
 use crate::engine::event::NewEvent;
 use crate::engine::store::{
-    Claimed, Claiming, DecideClaim, NewClaim, NewProposal, StoreError, TokenChoice,
+    Claimable, Claimed, Claiming, DecideClaim, NewClaim, NewProposal, StoreError, TokenChoice,
 };
 
 /// From how many earlier claims under one token the outputs are kept. A job that fails every minute
@@ -22,27 +22,31 @@ pub fn claim(
     decide: &mut DecideClaim<'_>,
 ) -> Tried<End<(Claimed, Option<Record>)>> {
     let found = tx.find(name)?;
-    let decision = decide(found.as_ref().map(|stored| &stored.record), tx)?;
+    // Taken before the decision, which hands it to the child; a rollback gives it back.
+    let generation = tx.next_generation()?;
+    let decision = decide(Claimable {
+        record: found.as_ref().map(|stored| &stored.record),
+        generation,
+        guards: tx,
+    })?;
     let (claimed, record) = match decision {
         Claiming::Leave => {
             return Ok(End::Rollback((Claimed::Left, found.map(|s| s.record))));
         }
         Claiming::Refuse { events } => {
-            let generation = found
+            let found_generation = found
                 .as_ref()
                 .map_or(Generation(0), |s| s.record.generation);
-            tx.append(name, generation, &events)?;
+            tx.append(name, found_generation, &events)?;
             (Claimed::Left, found.map(|s| s.record))
         }
         Claiming::Claim(new) => {
             let (kept, base) = lineage(tx, found, &new.token)?;
-            let generation = tx.next_generation()?;
             let record = claimed_record(name, generation, &new, &base);
             write(tx, &base, record, kept, &new.events)?
         }
         Claiming::Propose(new) => {
             let (kept, base) = lineage(tx, found, &new.token)?;
-            let generation = tx.next_generation()?;
             let record = proposed_record(name, generation, &new, &base);
             let (_, record) = write(tx, &base, record, kept, &new.events)?;
             (Claimed::Proposed, record)

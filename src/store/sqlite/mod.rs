@@ -26,7 +26,7 @@ use crate::engine::store::{
     Change, ClaimId, Claimed, DecideClaim, Fenced, Filter, GuardKind, Guards, OpenOutput,
     PastResult, Settlement, Step, Store, StoreError, StoreResult,
 };
-use crate::store::queue::{Queue, pause};
+use crate::process::queue::{Queue, Turn};
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
@@ -38,8 +38,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tx::{End, Tx};
 
-/// How long a writer waits for its turn in the queue before it goes on without.
+/// How long a writer waits for its turn in the queue before it goes on without: the queue saves a crowd
+/// from sleeping through each other's pauses, and a holder can be stopped for hours.
 const QUEUE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a turn is waited for by who can as well leave the work to the next.
+const QUEUE_GLANCE: Duration = Duration::from_millis(1);
 
 /// How long SQLite's own locks are waited for.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
@@ -91,8 +95,7 @@ impl SqliteStore {
     }
 
     fn open_migrated(path: &Path, migrations: &[&str]) -> StoreResult<SqliteStore> {
-        let (paths, locks) = place::prepare(path)?;
-        let queue = Queue::new(locks);
+        let (paths, queue) = place::prepare(path)?;
         let conn =
             connect_to_write(&paths, &queue, migrations).map_err(|fault| fault.tell(&paths))?;
         Ok(SqliteStore {
@@ -129,7 +132,7 @@ impl SqliteStore {
         if wal_frames(&self.paths) <= LONG_WAL_FRAMES {
             return Ok(());
         }
-        let Some(_turn) = queue.try_enter() else {
+        let Some(_turn) = turn(queue, QUEUE_GLANCE) else {
             return Ok(());
         };
         let done = checkpoint_now(&mut self.conn);
@@ -144,7 +147,7 @@ impl SqliteStore {
                 self.paths.db.display()
             )));
         };
-        let turn = queue.enter(QUEUE_LIMIT);
+        let turn = turn(queue, QUEUE_LIMIT);
         let done = transact(&self.conn, &self.paths, body);
         drop(turn);
         let (value, doomed) = done.map_err(|fault| fault.tell(&self.paths))?;
@@ -275,7 +278,7 @@ fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[&str]) -> Tried<
     match schema::kind(&conn, migrations)? {
         Kind::Ready => {}
         Kind::Blank | Kind::Older => {
-            let _turn = queue.enter(QUEUE_LIMIT);
+            let _turn = turn(queue, QUEUE_LIMIT);
             migrate(&conn, migrations)?;
         }
         kind @ (Kind::Newer(_) | Kind::Foreign) => return Err(refusal(kind, paths).into()),
@@ -300,6 +303,17 @@ fn migrate(conn: &Connection, migrations: &[&str]) -> Tried<()> {
             done => return done,
         }
     }
+}
+
+/// A turn in the queue of writers, if it comes in time. SQLite's own lock keeps transactions apart.
+fn turn(queue: &Queue, limit: Duration) -> Option<Turn<'_>> {
+    queue.enter(limit).ok().flatten()
+}
+
+/// Sleeps for a random time, so that a crowd does not wake at once.
+fn pause((least_us, most_us): (u64, u64)) {
+    let us = rand::random_range(least_us..=most_us);
+    std::thread::sleep(Duration::from_micros(us));
 }
 
 fn refusal(kind: Kind, paths: &Paths) -> StoreError {

@@ -7,6 +7,8 @@
 use super::system;
 use crate::domain::name::Nonce;
 use crate::engine::store::{StoreError, StoreResult};
+use crate::process::queue::Queue;
+use crate::process::spool::spool_stem;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -34,7 +36,8 @@ impl Paths {
 
     /// The spool file of an output: `<db>-out-<nonce>-<number>`.
     pub fn spool(&self, nonce: &Nonce, number: u32) -> PathBuf {
-        beside(&self.db, &format!("-out-{}-{number}", nonce.hex()))
+        let db_name = self.db.file_name().unwrap_or_default();
+        self.db.with_file_name(spool_stem(db_name, nonce, number))
     }
 
     /// The write-ahead log.
@@ -80,18 +83,18 @@ pub fn look(path: &Path) -> StoreResult<Option<(Paths, Found)>> {
 }
 
 /// Makes the place ready for writing: the directory (0700), the lock file and an empty database
-/// (0600), each only if it is missing. Returns the names and the lock file, opened.
-pub fn prepare(path: &Path) -> StoreResult<(Paths, File)> {
+/// (0600), each only if it is missing. Returns the names, and the lock file opened for queueing.
+pub fn prepare(path: &Path) -> StoreResult<(Paths, Queue)> {
     create_directory(path)?;
     let Some((paths, found)) = look(path)? else {
         let missing = io::Error::from(ErrorKind::NotFound);
         return Err(unusable(split(path)?.0, &missing));
     };
-    let locks = open_lock_file(&paths)?;
+    let queue = Queue::open(&paths.locks).map_err(|error| unusable(&paths.locks, &error))?;
     if found == Found::Nothing {
         create_database(&paths)?;
     }
-    Ok((paths, locks))
+    Ok((paths, queue))
 }
 
 fn split(path: &Path) -> StoreResult<(&Path, &std::ffi::OsStr)> {
@@ -225,18 +228,6 @@ fn sync_directory(directory: &Path) -> StoreResult<()> {
     File::open(directory)
         .and_then(|opened| opened.sync_all())
         .map_err(|error| unusable(directory, &error))
-}
-
-fn open_lock_file(paths: &Paths) -> StoreResult<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(&paths.locks)
-        .map_err(|error| unusable(&paths.locks, &error))
 }
 
 /// Held while this process creates a database: the new file is closed again before SQLite opens it,

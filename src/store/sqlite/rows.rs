@@ -3,7 +3,7 @@
 use super::fault::{Fault, Tried};
 use crate::domain::name::{Fingerprint, Generation, Key, Nonce, OpName, Scope};
 use crate::domain::outcome::{Class, State};
-use crate::domain::owner::OwnerRef;
+use crate::domain::owner::{LockFileId, OwnerRef, ProcessRef};
 use crate::domain::record::{
     CommandLine, Identity, OutputRef, Place, Proposal, Record, Source, Verdict,
 };
@@ -113,16 +113,17 @@ fn push_owner(out: &mut Vec<Value>, owner: Option<&OwnerRef>) {
         out.extend(std::iter::repeat_n(Value::Null, 11));
         return;
     };
-    out.push(owner.pid.into());
-    out.push(owner.start_time.cast_signed().into());
+    out.push(owner.keeper.pid.into());
+    out.push(owner.keeper.start_ticks.cast_signed().into());
     out.push(text(&owner.boot_id.0));
-    out.push(owner.pid_ns.cast_signed().into());
-    out.push(owner.lock_dev.cast_signed().into());
-    out.push(owner.lock_inode.cast_signed().into());
-    out.push(owner.keeper_byte.into());
-    out.push(owner.tree_byte.into());
-    out.push(owner.child.map(|(pid, _)| pid).into());
-    out.push(owner.child.map(|(_, start)| start.cast_signed()).into());
+    out.push(owner.pid_namespace.cast_signed().into());
+    out.push(owner.lock_file.device.cast_signed().into());
+    out.push(owner.lock_file.inode.cast_signed().into());
+    out.push(owner.keeper_byte.cast_signed().into());
+    out.push(owner.tree_byte.cast_signed().into());
+    let child = owner.child;
+    out.push(child.map(|child| child.pid).into());
+    out.push(child.map(|child| child.start_ticks.cast_signed()).into());
     out.push(blob(&owner.nonce.0));
 }
 
@@ -337,23 +338,30 @@ fn read_owner(c: &mut Cells<'_>) -> Tried<Option<OwnerRef>> {
         return Ok(None);
     };
     Ok(Some(OwnerRef {
-        pid,
-        start_time: c.unsigned()?,
+        keeper: ProcessRef {
+            pid,
+            start_ticks: c.unsigned()?,
+        },
         boot_id: BootId(c.next()?),
-        pid_ns: c.unsigned()?,
-        lock_dev: c.unsigned()?,
-        lock_inode: c.unsigned()?,
-        keeper_byte: c.next()?,
-        tree_byte: c.next()?,
+        pid_namespace: c.unsigned()?,
+        lock_file: LockFileId {
+            device: c.unsigned()?,
+            inode: c.unsigned()?,
+        },
+        keeper_byte: c.unsigned()?,
+        tree_byte: c.unsigned()?,
         child: read_child(c)?,
         nonce: Nonce(c.next()?),
     }))
 }
 
-fn read_child(c: &mut Cells<'_>) -> Tried<Option<(i32, u64)>> {
+fn read_child(c: &mut Cells<'_>) -> Tried<Option<ProcessRef>> {
     let pid: Option<i32> = c.next()?;
     let start: Option<i64> = c.next()?;
-    Ok(pid.zip(start.map(i64::cast_unsigned)))
+    Ok(pid.zip(start).map(|(pid, start)| ProcessRef {
+        pid,
+        start_ticks: start.cast_unsigned(),
+    }))
 }
 
 fn read_proposal(c: &mut Cells<'_>) -> Tried<Option<Proposal>> {

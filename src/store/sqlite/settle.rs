@@ -176,12 +176,18 @@ impl Outcome<'_> {
     }
 
     fn write(&self, detail: &mut Map<String, Value>) {
-        let class = self.class.map(Class::word);
-        detail.insert("state".to_owned(), json!(self.state.word()));
-        detail.insert("class".to_owned(), json!(class));
-        detail.insert("reason".to_owned(), json!(self.reason));
-        detail.insert("exit_code".to_owned(), json!(self.exit_code));
-        let output = self.output.map_or(Value::Null, output_to_detail);
-        detail.insert("output".to_owned(), output);
+        let fields = [
+            ("state", Some(json!(self.state.word()))),
+            ("class", self.class.map(|class| json!(class.word()))),
+            ("reason", self.reason.map(Value::from)),
+            ("exit_code", self.exit_code.map(Value::from)),
+            ("output", self.output.map(output_to_detail)),
+        ];
+        for (name, value) in fields {
+            match value {
+                Some(value) => detail.insert(name.to_owned(), value),
+                None => detail.remove(name),
+            };
+        }
     }
 }

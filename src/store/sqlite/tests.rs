@@ -2,7 +2,7 @@ use super::schema::APPLICATION_ID;
 use super::*;
 use crate::domain::name::{Fingerprint, Key, Nonce, Scope};
 use crate::domain::outcome::{Class, State};
-use crate::domain::owner::OwnerRef;
+use crate::domain::owner::{LockFileId, OwnerRef, ProcessRef};
 use crate::domain::record::{CommandLine, Source};
 use crate::domain::time::{BootId, Ttl, UnixMs};
 use crate::engine::store::{Claiming, NewClaim, NewOutput, OutputBody, TokenChoice};
@@ -67,12 +67,16 @@ fn new_claim(nonce: u8) -> NewClaim {
         ttl: Ttl::For(Duration::from_secs(1)),
         failed_ttl: Ttl::Forever,
         owner: OwnerRef {
-            pid: 1,
-            start_time: 2,
+            keeper: ProcessRef {
+                pid: 1,
+                start_ticks: 2,
+            },
             boot_id: BootId("boot".to_owned()),
-            pid_ns: 3,
-            lock_dev: 4,
-            lock_inode: 5,
+            pid_namespace: 3,
+            lock_file: LockFileId {
+                device: 4,
+                inode: 5,
+            },
             keeper_byte: 6,
             tree_byte: 7,
             child: None,
@@ -86,7 +90,7 @@ fn new_claim(nonce: u8) -> NewClaim {
 }
 
 fn claim(store: &mut SqliteStore, key: &str, nonce: u8) -> StoreResult<ClaimId> {
-    let (claimed, record) = store.claim(&name(key), &mut |_, _| {
+    let (claimed, record) = store.claim(&name(key), &mut |_| {
         Ok(Claiming::Claim(Box::new(new_claim(nonce))))
     })?;
     assert_eq!(claimed, Claimed::Won);
