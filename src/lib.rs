@@ -5,3 +5,4 @@ pub mod domain;
 pub mod engine;
 pub mod policy;
 pub mod process;
+pub mod store;

@@ -172,7 +172,13 @@ pub enum Claiming {
     Claim(Box<NewClaim>),
     /// Write this proposal.
     Propose(Box<NewProposal>),
-    /// Leave everything as it is.
+    /// Leave the record, keep what the closure wrote to the guards, and note why in the ledger (under
+    /// the generation found, or 0 where there is no record).
+    Refuse {
+        /// Written to the ledger in the same transaction.
+        events: Vec<NewEvent>,
+    },
+    /// Leave everything as it is, guards included.
     Leave,
 }
 

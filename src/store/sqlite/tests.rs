@@ -1,0 +1,374 @@
+use super::schema::APPLICATION_ID;
+use super::*;
+use crate::domain::name::{Fingerprint, Key, Nonce, Scope};
+use crate::domain::outcome::{Class, State};
+use crate::domain::owner::{LockFileId, OwnerRef, ProcessRef};
+use crate::domain::record::{CommandLine, Source};
+use crate::domain::time::{BootId, Ttl, UnixMs};
+use crate::engine::store::{Claiming, NewClaim, NewOutput, OutputBody, TokenChoice};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        Home {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("state/s.db")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn name(key: &str) -> OpName {
+    OpName {
+        scope: Scope::default(),
+        key: Key::new(key).unwrap(),
+    }
+}
+
+fn stamp(ms: i64) -> Stamp {
+    Stamp {
+        wall: UnixMs(ms),
+        boot_ms: ms,
+        boot: BootId("boot".to_owned()),
+    }
+}
+
+fn new_claim(nonce: u8) -> NewClaim {
+    let nonce = Nonce([nonce; 16]);
+    NewClaim {
+        nonce,
+        token: TokenChoice::Mint("token".to_owned()),
+        fingerprint: Fingerprint([1; 32]),
+        command: CommandLine {
+            argv: Some(vec![b"true".to_vec()]),
+            cwd: b"/".to_vec(),
+        },
+        ttl: Ttl::For(Duration::from_secs(1)),
+        failed_ttl: Ttl::Forever,
+        owner: OwnerRef {
+            keeper: ProcessRef {
+                pid: 1,
+                start_ticks: 2,
+            },
+            boot_id: BootId("boot".to_owned()),
+            pid_namespace: 3,
+            lock_file: LockFileId {
+                device: 4,
+                inode: 5,
+            },
+            keeper_byte: 6,
+            tree_byte: 7,
+            child: None,
+            nonce,
+        },
+        source: Source::default(),
+        starts_attempt: true,
+        at: stamp(0),
+        events: Vec::new(),
+    }
+}
+
+fn claim(store: &mut SqliteStore, key: &str, nonce: u8) -> StoreResult<ClaimId> {
+    let (claimed, record) = store.claim(&name(key), &mut |_| {
+        Ok(Claiming::Claim(Box::new(new_claim(nonce))))
+    })?;
+    assert_eq!(claimed, Claimed::Won);
+    Ok(ClaimId {
+        name: name(key),
+        generation: record.unwrap().generation,
+        nonce: Nonce([nonce; 16]),
+    })
+}
+
+fn settlement(body: OutputBody) -> Settlement {
+    Settlement {
+        state: State::Succeeded,
+        class: Some(Class::Success),
+        reason: None,
+        exit_code: Some(0),
+        retry_at: None,
+        output: Some(NewOutput {
+            number: 1,
+            body,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            truncated: false,
+            lost: false,
+        }),
+        dirty: true,
+        at: stamp(0),
+        events: Vec::new(),
+    }
+}
+
+fn settle(store: &mut SqliteStore, claim: &ClaimId, body: OutputBody) -> StoreResult<Fenced> {
+    store.settle(claim, &settlement(body), &mut |_| Ok(()))
+}
+
+fn refused<T>(result: StoreResult<T>) -> StoreError {
+    match result {
+        Ok(_) => panic!("it was not refused"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn everything_is_created_private() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    claim(&mut store, "k", 1).unwrap();
+    assert_eq!(mode(&home.file("state")), 0o700);
+    let files: Vec<_> = fs::read_dir(home.file("state"))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file.path()), 0o600, "{file:?}");
+    }
+}
+
+#[test]
+fn reading_creates_nothing() {
+    let home = Home::new();
+    assert!(SqliteStore::open_read(&home.path()).unwrap().is_none());
+    assert!(!home.file("state").exists());
+    let plain = home.file("none.db");
+    assert!(SqliteStore::open_read(&plain).unwrap().is_none());
+    assert!(!plain.exists());
+    // Someone is just creating it.
+    fs::write(&plain, b"").unwrap();
+    assert!(SqliteStore::open_read(&plain).unwrap().is_none());
+    assert_eq!(fs::metadata(&plain).unwrap().len(), 0);
+}
+
+#[test]
+fn a_place_that_others_can_write_is_refused() {
+    let home = Home::new();
+    for shared in [0o770, 0o707, 0o1777, 0o720] {
+        let dir = home.file(&format!("d{shared:o}"));
+        fs::create_dir(&dir).unwrap();
+        set_mode(&dir, shared);
+        let path = dir.join("s.db");
+        let error = refused(SqliteStore::open_write(&path));
+        assert!(matches!(error, StoreError::Place(_)), "{error}");
+        assert!(error.to_string().contains("chmod go-w"), "{error}");
+        assert!(matches!(
+            SqliteStore::open_read(&path),
+            Err(StoreError::Place(_))
+        ));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    }
+    let path = home.path();
+    drop(SqliteStore::open_write(&path).unwrap());
+    set_mode(&path, 0o620);
+    let error = refused(SqliteStore::open_write(&path));
+    assert!(error.to_string().contains("s.db"), "{error}");
+    assert!(matches!(
+        SqliteStore::open_read(&path),
+        Err(StoreError::Place(_))
+    ));
+}
+
+#[test]
+fn a_symbolic_link_is_refused_and_a_linked_directory_is_not() {
+    let home = Home::new();
+    drop(SqliteStore::open_write(&home.path()).unwrap());
+    let link = home.file("link.db");
+    symlink(home.path(), &link).unwrap();
+    let error = refused(SqliteStore::open_write(&link));
+    assert!(error.to_string().contains("symbolic link"), "{error}");
+    assert!(matches!(
+        SqliteStore::open_read(&link),
+        Err(StoreError::Place(_))
+    ));
+    symlink(home.file("elsewhere.db"), home.file("dangling.db")).unwrap();
+    assert!(SqliteStore::open_write(&home.file("dangling.db")).is_err());
+    assert!(!home.file("elsewhere.db").exists());
+    symlink(home.file("state"), home.file("way")).unwrap();
+    let store = SqliteStore::open_write(&home.file("way/s.db")).unwrap();
+    assert_eq!(store.paths().db, home.path().canonicalize().unwrap());
+    // A link in the place of the lock file would have another file locked.
+    fs::remove_file(home.file("state/s.db-locks")).unwrap();
+    symlink(home.file("other"), home.file("state/s.db-locks")).unwrap();
+    assert!(SqliteStore::open_write(&home.path()).is_err());
+}
+
+#[test]
+fn what_is_no_file_or_no_name_is_refused() {
+    let home = Home::new();
+    let dir = home.file("dir.db");
+    fs::create_dir(&dir).unwrap();
+    assert!(matches!(
+        SqliteStore::open_write(&dir),
+        Err(StoreError::Place(_))
+    ));
+    assert!(matches!(
+        SqliteStore::open_read(&dir),
+        Err(StoreError::Place(_))
+    ));
+    for path in ["/", "..", ""] {
+        let error = refused(SqliteStore::open_write(Path::new(path)));
+        assert!(matches!(error, StoreError::Place(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_foreign_file_is_refused_untouched_and_named() {
+    let home = Home::new();
+    let junk = [0x5a_u8; 5000];
+    for (file, content) in [
+        ("junk.db", &junk[..]),
+        ("short.db", b"hi"),
+        ("zero.db", &[0; 4096]),
+    ] {
+        let path = home.file(file);
+        fs::write(&path, content).unwrap();
+        set_mode(&path, 0o600);
+        for error in [
+            refused(SqliteStore::open_write(&path)),
+            refused(SqliteStore::open_read(&path)),
+        ] {
+            assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+            assert!(error.to_string().contains(file), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), content);
+    }
+    for (file, sql) in [
+        ("table.db", "CREATE TABLE t(a)"),
+        ("other.db", "PRAGMA application_id = 7; CREATE TABLE t(a)"),
+        ("version.db", "PRAGMA user_version = 1"),
+    ] {
+        let path = home.file(file);
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        set_mode(&path, 0o600);
+        let before = fs::read(&path).unwrap();
+        assert!(
+            matches!(SqliteStore::open_write(&path), Err(StoreError::Foreign(_))),
+            "{file}"
+        );
+        assert!(
+            matches!(SqliteStore::open_read(&path), Err(StoreError::Foreign(_))),
+            "{file}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_damaged_page_is_told_and_not_replayed() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    claim(&mut store, "k", 1).unwrap();
+    checkpoint_now(&mut store.conn).unwrap();
+    drop(store);
+    let mut bytes = fs::read(home.path()).unwrap();
+    bytes[4096..].fill(0x77);
+    fs::write(home.path(), bytes).unwrap();
+    let found =
+        SqliteStore::open_read(&home.path()).and_then(|store| store.unwrap().find(&name("k")));
+    let error = refused(found);
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+    assert!(error.to_string().contains("s.db"), "{error}");
+}
+
+#[test]
+fn a_newer_store_is_refused() {
+    let home = Home::new();
+    let store = SqliteStore::open_write(&home.path()).unwrap();
+    store.pragma("PRAGMA user_version = 99").unwrap();
+    for error in [
+        refused(SqliteStore::open_write(&home.path())),
+        refused(SqliteStore::open_read(&home.path())),
+    ] {
+        assert!(
+            matches!(error, StoreError::Newer { found: 99, .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("upgrade idem"), "{error}");
+    }
+}
+
+#[test]
+fn migrations_are_applied_once_each() {
+    let home = Home::new();
+    drop(SqliteStore::open_write(&home.path()).unwrap());
+    let mut later = MIGRATIONS.to_vec();
+    later.push("ALTER TABLE guard ADD COLUMN extra INTEGER");
+    for _ in 0..2 {
+        let store = SqliteStore::open_migrated(&home.path(), &later).unwrap();
+        schema::migrate(&store.conn, &later).unwrap();
+        assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
+        assert_eq!(
+            schema::kind(&store.conn, MIGRATIONS).unwrap(),
+            Kind::Newer(2)
+        );
+    }
+    let blank = Home::new();
+    let mut store = SqliteStore::open_migrated(&blank.path(), &later).unwrap();
+    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
+    claim(&mut store, "k", 1).unwrap();
+}
+
+#[test]
+fn an_older_store_is_brought_up_to_date_also_for_reading() {
+    let home = Home::new();
+    let store = SqliteStore::open_write(&home.path()).unwrap();
+    // One version before the first: the marks are there, the tables are not.
+    drop(store);
+    let older = schema::kind(
+        &SqliteStore::open_write(&home.path()).unwrap().conn,
+        &["", ""],
+    );
+    assert_eq!(older.unwrap(), Kind::Older);
+}
+
+#[test]
+fn the_library_is_built_as_correctness_needs_it() {
+    let home = Home::new();
+    let store = SqliteStore::open_write(&home.path()).unwrap();
+    let mut statement = store.conn.prepare("PRAGMA compile_options").unwrap();
+    let options: Vec<String> = statement
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    // Connections are used by one thread each, but threads exist.
+    assert!(options.iter().any(|o| o == "THREADSAFE=1"), "{options:?}");
+    assert!(
+        !options
+            .iter()
+            .any(|o| o.starts_with("OMIT_AUTOVACUUM") || o.starts_with("OMIT_WAL"))
+    );
+    let value = |pragma: &str| -> String {
+        let sql = format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}");
+        store.conn.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(value("journal_mode"), "wal");
+    assert_eq!(value("synchronous"), "2");
+    assert_eq!(value("auto_vacuum"), "2");
+    assert_eq!(value("application_id"), APPLICATION_ID.to_string());
+    // The log with the worst bug of recent years is behind us: fixed in 3.51.3.
+    assert!(rusqlite::version_number() >= 3_051_003);
+}

@@ -1,0 +1,238 @@
+//! What a transaction can do: the statements that several changes share.
+
+use super::fault::{Fault, Tried};
+use super::place::Paths;
+use super::rows::{self, BODY, BODY_LEN, NAME, Stored};
+use crate::domain::name::{Generation, Nonce, OpName};
+use crate::domain::record::{OutputRef, Place};
+use crate::engine::detail::output_to_detail;
+use crate::engine::event::{EventKind, NewEvent};
+use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreResult};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use serde_json::Value as Json;
+use std::path::PathBuf;
+
+/// An open write transaction.
+pub struct Tx<'c> {
+    /// The connection that it is open on.
+    pub conn: &'c Connection,
+    /// The store's files.
+    pub paths: &'c Paths,
+    /// Spool files to delete once it is committed.
+    pub doomed: Vec<PathBuf>,
+}
+
+/// How a transaction ends.
+pub enum End<T> {
+    /// Its changes stay.
+    Commit(T),
+    /// Its changes go.
+    Rollback(T),
+}
+
+/// Reads one record.
+pub fn find(conn: &Connection, name: &OpName) -> Tried<Option<Stored>> {
+    let sql = format!("SELECT {NAME}, {BODY} FROM operation WHERE scope = ?1 AND key = ?2");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([name.scope.as_str(), name.key.as_str()])?;
+    match rows.next()? {
+        Some(row) => rows::read(row).map(Some),
+        None => Ok(None),
+    }
+}
+
+impl Tx<'_> {
+    /// The record as this transaction sees it.
+    pub fn find(&self, name: &OpName) -> Tried<Option<Stored>> {
+        find(self.conn, name)
+    }
+
+    /// The next value of the store-wide counter.
+    pub fn next_generation(&self) -> Tried<Generation> {
+        let sql = "INSERT INTO guard(kind, name, state) VALUES('store', 'generation', '1') \
+            ON CONFLICT DO UPDATE SET state = CAST(state AS INTEGER) + 1 \
+            RETURNING CAST(state AS INTEGER)";
+        let mut statement = self.conn.prepare(sql)?;
+        Ok(Generation(statement.query_row([], |row| row.get(0))?))
+    }
+
+    /// Writes a record that was not there.
+    pub fn insert(&self, stored: &Stored) -> Tried<()> {
+        let sql = format!(
+            "INSERT INTO operation({NAME}, {BODY}) VALUES({})",
+            marks(1, 2 + BODY_LEN)
+        );
+        self.conn
+            .prepare(&sql)?
+            .execute(params_from_iter(rows::values(stored)))?;
+        Ok(())
+    }
+
+    /// Writes a record over the one that is there.
+    pub fn update(&self, stored: &Stored) -> Tried<()> {
+        let sql = format!(
+            "UPDATE operation SET ({BODY}) = ({}) WHERE scope = ?1 AND key = ?2",
+            marks(3, BODY_LEN)
+        );
+        self.conn
+            .prepare(&sql)?
+            .execute(params_from_iter(rows::values(stored)))?;
+        Ok(())
+    }
+
+    /// Deletes a record and its outputs.
+    pub fn delete(&mut self, stored: &Stored) -> Tried<()> {
+        let name = &stored.record.name;
+        self.conn
+            .prepare_cached("DELETE FROM operation WHERE scope = ?1 AND key = ?2")?
+            .execute([name.scope.as_str(), name.key.as_str()])?;
+        self.drop_outputs(stored)
+    }
+
+    /// Deletes the outputs of a record's latest claim and of the earlier ones that are kept.
+    pub fn drop_outputs(&mut self, stored: &Stored) -> Tried<()> {
+        self.drop_outputs_of(&stored.record.nonce)?;
+        for nonce in &stored.kept {
+            self.drop_outputs_of(nonce)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the outputs of one claim.
+    pub fn drop_outputs_of(&mut self, nonce: &Nonce) -> Tried<()> {
+        let mut statement = self.conn.prepare_cached(
+            "DELETE FROM output WHERE nonce = ?1 RETURNING number, bytes IS NULL",
+        )?;
+        let mut rows = statement.query([&nonce.0])?;
+        while let Some(row) = rows.next()? {
+            if row.get(1)? {
+                self.doomed.push(self.paths.spool(nonce, row.get(0)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a claim has outputs in the store.
+    pub fn has_outputs(&self, nonce: &Nonce) -> Tried<bool> {
+        let sql = "SELECT 1 FROM output WHERE nonce = ?1 LIMIT 1";
+        Ok(self.conn.prepare(sql)?.exists([&nonce.0])?)
+    }
+
+    /// Stores an output under a claim's nonce.
+    pub fn put_output(&self, nonce: Nonce, output: &NewOutput) -> Tried<OutputRef> {
+        let (place, bytes) = match &output.body {
+            OutputBody::Nothing => (Place::Nowhere, None),
+            OutputBody::Inline(bytes) => (Place::Inline, Some(bytes)),
+            OutputBody::Spooled(path) => {
+                let wanted = self.paths.spool(&nonce, output.number);
+                if path.file_name() != wanted.file_name() {
+                    return Err(Fault::Damaged("a spool file has another claim's name"));
+                }
+                (Place::Spool, None)
+            }
+        };
+        if place != Place::Nowhere {
+            self.conn
+                .prepare("INSERT OR REPLACE INTO output(nonce, number, bytes) VALUES(?1, ?2, ?3)")?
+                .execute(params![nonce.0, output.number, bytes])?;
+        }
+        Ok(OutputRef {
+            place,
+            nonce,
+            number: output.number,
+            stdout_bytes: output.stdout_bytes,
+            stderr_bytes: output.stderr_bytes,
+            truncated: output.truncated,
+            lost: output.lost,
+        })
+    }
+
+    /// Appends events to the ledger.
+    pub fn append(&self, name: &OpName, generation: Generation, events: &[NewEvent]) -> Tried<()> {
+        for event in events {
+            self.conn
+                .prepare_cached(
+                    "INSERT INTO event(at, scope, key, generation, kind, attempt, detail) \
+                     VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![
+                    event.at.0,
+                    name.scope.as_str(),
+                    name.key.as_str(),
+                    generation.0,
+                    event.kind.word(),
+                    event.attempt,
+                    Json::Object(event.detail.clone()).to_string(),
+                ])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the ledger has an event of this kind about a generation.
+    pub fn has_event(&self, name: &OpName, generation: Generation, kind: EventKind) -> Tried<bool> {
+        let sql = "SELECT 1 FROM event \
+            WHERE scope = ?1 AND key = ?2 AND generation = ?3 AND kind = ?4 LIMIT 1";
+        Ok(self.conn.prepare(sql)?.exists(params![
+            name.scope.as_str(),
+            name.key.as_str(),
+            generation.0,
+            kind.word()
+        ])?)
+    }
+}
+
+/// The events with the output named in those that tell of its attempt's end.
+pub fn with_output(events: &[NewEvent], output: Option<&OutputRef>) -> Vec<NewEvent> {
+    let mut events = events.to_vec();
+    if let Some(output) = output {
+        let ends = |event: &&mut NewEvent| {
+            event.kind == EventKind::AttemptEnded && event.attempt == Some(output.number)
+        };
+        for event in events.iter_mut().filter(ends) {
+            let value = output_to_detail(output);
+            event.detail.insert("output".to_owned(), value);
+        }
+    }
+    events
+}
+
+/// `?first, …`, so many.
+fn marks(first: usize, count: usize) -> String {
+    let marks: Vec<String> = (first..first + count).map(|n| format!("?{n}")).collect();
+    marks.join(", ")
+}
+
+impl Guards for Tx<'_> {
+    fn guard(&mut self, kind: GuardKind, name: &str) -> StoreResult<Option<Json>> {
+        read_guard(self.conn, kind, name).map_err(|fault| fault.tell(self.paths))
+    }
+
+    fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Json>) -> StoreResult<()> {
+        write_guard(self.conn, kind, name, state).map_err(|fault| fault.tell(self.paths))
+    }
+}
+
+fn read_guard(conn: &Connection, kind: GuardKind, name: &str) -> Tried<Option<Json>> {
+    let state: Option<String> = conn
+        .prepare("SELECT state FROM guard WHERE kind = ?1 AND name = ?2")?
+        .query_row([kind.word(), name], |row| row.get(0))
+        .optional()?;
+    state.as_deref().map(parse_guard).transpose()
+}
+
+/// A guard's stored state.
+pub fn parse_guard(text: &str) -> Tried<Json> {
+    serde_json::from_str(text).map_err(|_| Fault::Damaged("a guard's state is no JSON"))
+}
+
+fn write_guard(conn: &Connection, kind: GuardKind, name: &str, state: Option<Json>) -> Tried<()> {
+    match state {
+        Some(state) => conn
+            .prepare("INSERT OR REPLACE INTO guard(kind, name, state) VALUES(?1, ?2, ?3)")?
+            .execute([kind.word(), name, &state.to_string()])?,
+        None => conn
+            .prepare("DELETE FROM guard WHERE kind = ?1 AND name = ?2")?
+            .execute([kind.word(), name])?,
+    };
+    Ok(())
+}
