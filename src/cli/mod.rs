@@ -4,6 +4,7 @@ pub mod exit;
 pub mod json_out;
 pub mod options;
 pub mod parse;
+pub mod settings;
 pub mod values;
 pub mod verbs;
 pub mod when;
