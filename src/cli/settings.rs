@@ -422,3 +422,26 @@ fn non_empty(name: &str, given: &OsString) -> Result<OsString, UsageError> {
     }
     Ok(given.clone())
 }
+
+/// The store's file: `--store`, else `IDEM_STORE`, else `idem/idem.db` in the user's state directory.
+/// The second value tells that it is the default.
+pub fn store_path(
+    matches: &ArgMatches,
+    env: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<(PathBuf, bool), UsageError> {
+    let given = value(matches, "store").cloned().map(|path| ("--store", path));
+    if let Some((from, path)) = given.or_else(|| env("IDEM_STORE").map(|path| ("IDEM_STORE", path))) {
+        if path.is_empty() {
+            return Err(format!("{from} is empty; name the store's file, or leave it out"));
+        }
+        return Ok((PathBuf::from(path), false));
+    }
+    // The base directory specification tells to ignore a relative path.
+    let state = env("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = state.or_else(|| home().map(|home| home.join(".local/state")));
+    match state {
+        Some(state) => Ok((state.join("idem/idem.db"), true)),
+        None => Err("HOME is not set, so there is no place for the store; name one with --store or IDEM_STORE".to_owned()),
+    }
+}

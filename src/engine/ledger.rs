@@ -187,3 +187,8 @@ pub fn settled(state: State, class: Class, reason: &str, exit_code: Option<i32>)
         ("exit_code", exit_code.map_or(Value::Null, Value::from)),
     ])
 }
+
+/// Something happened for this reason.
+pub fn because(reason: &str) -> Detail {
+    detail([("reason", reason.into())])
+}

@@ -2,6 +2,7 @@
 
 use super::stdin_spool::{digest_stdin, digest_stream};
 use crate::domain::facts::{FactError, Facts};
+use crate::domain::record::Source;
 use jiff::tz::TimeZone;
 use std::ffi::{CStr, OsStr};
 use std::fmt::Display;
@@ -404,5 +405,22 @@ mod tests {
             git_head(Command::new("true")),
             Err("git prints no commit".to_owned())
         );
+    }
+}
+
+/// Who calls, for people who read the record later. `front_pid` is the process that the caller started.
+pub fn source(front_pid: i32) -> Source {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    let parent = super::proc::process(front_pid).map(|front| front.parent).unwrap_or(0);
+    let comm = std::fs::read(format!("/proc/{parent}/comm")).unwrap_or_default();
+    Source {
+        host: host_name().map(text).unwrap_or_default(),
+        user: text(user_name(&passwd, uid)),
+        pid: front_pid,
+        parent: text(comm).trim_end_matches('\n').to_owned(),
+        label: std::env::var_os("IDEM_SOURCE").map(|label| label.to_string_lossy().into_owned()),
     }
 }

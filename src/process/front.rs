@@ -46,13 +46,10 @@ pub enum KeeperEnd {
     },
 }
 
-/// Forks the keeper and stays with it. `keep` runs in the new process and never returns.
+/// Forks the keeper and stays with it. `keep` runs in the new process, with `context`, and never returns.
 ///
 /// No connection to a database may be open here: it would be open on both sides.
-pub fn split(
-    detach: bool,
-    keep: impl FnOnce(Link) -> std::convert::Infallible,
-) -> io::Result<KeeperEnd> {
+pub fn split<T>(detach: bool, context: T, keep: fn(Link, T) -> !) -> io::Result<KeeperEnd> {
     // Blocked before the fork, so that none is lost between the two.
     let mask = SignalSet::current_mask()?;
     let relayed = SignalSet::of(&FORWARDED)
@@ -64,7 +61,7 @@ pub fn split(
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
         drop((front, signals));
-        keep(keeper);
+        keep(keeper, context);
     }
     drop(keeper);
     let (end, received) = relay(&front, &signals, detach);

@@ -91,18 +91,16 @@ impl Listener for Heads {
     }
 }
 
-impl<'a> ProcessHands<'a> {
-    /// Takes the two bytes that tell that this keeper and its tree live. Nothing is claimed yet.
-    pub fn new(
-        session: Session,
-        plan: &'a Plan,
-        places: Places,
-    ) -> Result<ProcessHands<'a>, LockError> {
-        let locks = LockFile::open(&places.locks)?;
-        let mut random = rand::rng();
-        let nonce = Nonce(random.random());
-        // 62 bits: two claims never meet by chance, and an offset is never negative.
-        let bytes: [u64; 2] = [random.random::<u64>() >> 2, random.random::<u64>() >> 2];
+/// What a keeper holds from before its claim to its settling.
+struct Locks {
+    owner: OwnerRef,
+    keeper_byte: HeldByte,
+    tree_lock: OwnedFd,
+}
+
+impl Locks {
+    fn take(path: &Path, nonce: Nonce, bytes: [u64; 2]) -> Result<Locks, LockError> {
+        let locks = LockFile::open(path)?;
         let keeper_byte = locks.hold(bytes[0])?;
         let tree_lock = locks.hold(bytes[1])?.into_inheritable_fd(HIGH_DESCRIPTOR)?;
         sys::become_subreaper()?;
@@ -116,14 +114,34 @@ impl<'a> ProcessHands<'a> {
             child: None,
             nonce,
         };
+        Ok(Locks { owner, keeper_byte, tree_lock })
+    }
+}
+
+impl<'a> ProcessHands<'a> {
+    /// Takes the two bytes that tell that this keeper and its tree live. Nothing is claimed yet.
+    #[expect(clippy::result_large_err, reason = "the session comes back to tell the front")]
+    pub fn new(
+        session: Session,
+        plan: &'a Plan,
+        places: Places,
+    ) -> Result<ProcessHands<'a>, (Session, LockError)> {
+        let mut random = rand::rng();
+        let nonce = Nonce(random.random());
+        // 62 bits: two claims never meet by chance, and an offset is never negative.
+        let bytes: [u64; 2] = [random.random::<u64>() >> 2, random.random::<u64>() >> 2];
+        let locks = match Locks::take(&places.locks, nonce, bytes) {
+            Ok(locks) => locks,
+            Err(error) => return Err((session, error)),
+        };
         Ok(ProcessHands {
             session,
             plan,
             places,
             nonce,
-            owner,
-            keeper_byte: Some(keeper_byte),
-            tree_lock: Some(tree_lock),
+            owner: locks.owner,
+            keeper_byte: Some(locks.keeper_byte),
+            tree_lock: Some(locks.tree_lock),
             foreign: Vec::new(),
             prepared: None,
             last_child: None,

@@ -11,6 +11,7 @@ mod exec;
 pub mod facts;
 pub mod front;
 pub mod hands;
+pub mod leaving;
 pub mod liveness;
 pub mod locks;
 pub mod mirror;
@@ -28,3 +29,4 @@ pub mod terminate;
 #[cfg(test)]
 mod testing;
 pub mod wait;
+pub mod waiting;

@@ -23,9 +23,10 @@ pub enum Change {
 ///
 /// Fails with `ECHILD` if there is no such child.
 pub fn next_change(child: pid_t) -> io::Result<Option<Change>> {
-    match waitid(child, libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG)? {
-        Some(change) => Ok(Some(change)),
-        None => peek(child),
+    match waitid(child, libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG) {
+        Ok(Some(change)) => Ok(Some(change)),
+        // One that has ended does not count as a child for this question.
+        Ok(None) | Err(_) => peek(child),
     }
 }
 

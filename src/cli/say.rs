@@ -1,0 +1,151 @@
+//! The lines that `idem run` says on stderr. Each tells what happened and what to do next.
+
+use super::quote;
+use super::when;
+use crate::domain::decision::Refusal;
+use crate::domain::name::OpName;
+use crate::domain::outcome::{Class, State};
+use crate::domain::record::{OutputRef, Record};
+use crate::domain::time::{Stamp, Ttl};
+use crate::engine::keeper::{Executed, Recorded};
+
+const SHOWN_COMMAND_CHARS: usize = 80;
+
+/// What to do about an outcome that nobody knows.
+pub fn about_unknown(name: &OpName) -> String {
+    let operation = quote::operation(name);
+    format!(
+        "find out, then `idem resolve {operation} --succeeded`, `--failed` or `--not-done`; or let --probe CMD ask, or --if-unknown rerun run it again"
+    )
+}
+
+/// A refusal.
+pub fn refusal(refusal: Refusal, name: &OpName, record: Option<&Record>, pids: &[i32], waited: bool) -> String {
+    let operation = quote::operation(name);
+    match refusal {
+        Refusal::StillRunning => {
+            let still = if waited { "is still running, the wait ran out" } else { "is still running" };
+            format!("{name} {still}{}; wait for it with `idem wait {operation}`", processes(record, pids))
+        }
+        Refusal::Mismatch => format!(
+            "{name} was used for a different command{}; give this one another key, or `idem forget {operation}` first",
+            command(record)
+        ),
+        Refusal::Unknown => {
+            format!("the outcome of {name} is unknown{}: it may have happened; {}", reason(record), about_unknown(name))
+        }
+        Refusal::NeedsApproval => {
+            format!("{name} is held and needs approval; look at it with `idem status {operation}`, then `idem approve {operation}`")
+        }
+        Refusal::Rejected => {
+            format!("{name} was rejected; `idem forget --force {operation}` makes room for a new proposal")
+        }
+        Refusal::ProposalExpired => {
+            format!("the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one")
+        }
+        Refusal::OwnAncestry => format!(
+            "{name} is what this very call runs under, so it would wait for itself; give the inner call another key"
+        ),
+    }
+}
+
+fn processes(record: Option<&Record>, pids: &[i32]) -> String {
+    let host = record.map_or("", |record| record.source.host.as_str());
+    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+    match (pids.is_empty(), host.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!(" on {host}"),
+        (false, true) => format!(" (pid {})", pids.join(", ")),
+        (false, false) => format!(" (pid {} on {host})", pids.join(", ")),
+    }
+}
+
+fn command(record: Option<&Record>) -> String {
+    match record.and_then(|record| record.command.argv.as_ref()) {
+        Some(argv) => format!(" ({})", quote::command(argv, SHOWN_COMMAND_CHARS)),
+        None => String::new(),
+    }
+}
+
+fn reason(record: Option<&Record>) -> String {
+    match record {
+        Some(record) if record.state == State::Running => " (whoever ran it is gone)".to_owned(),
+        Some(Record { reason: Some(reason), .. }) => format!(" ({reason})"),
+        _ => String::new(),
+    }
+}
+
+/// A stored failure is handed out.
+pub fn old_failure(record: &Record, now: &Stamp) -> String {
+    let code = record.exit_code.unwrap_or(1);
+    format!(
+        "{} failed {} (exit {code}) and this is that failure again; run it anew with --if-failed rerun, or keep failures shorter with --failed-ttl",
+        record.name,
+        when::age(record.since.age(now))
+    )
+}
+
+/// A result is handed out although no option named the key.
+pub fn derived_replay(stdin_left_out: bool) -> String {
+    let stdin = if stdin_left_out { "; what stdin brings is not part of it" } else { "" };
+    format!(
+        "this is an earlier result: the key was derived from the command and the directory{stdin}; name what counts with --key or --key-from"
+    )
+}
+
+/// The stored copy is shorter than what came.
+pub fn truncated(name: &OpName, output: &OutputRef) -> Option<String> {
+    missing_output(name, output.truncated, output.lost, output.stdout_bytes + output.stderr_bytes)
+}
+
+fn missing_output(name: &OpName, truncated: bool, lost: bool, bytes: u64) -> Option<String> {
+    if lost {
+        return Some(format!("the output of {name} could not be stored, so it is not replayed; make room and see `idem doctor`"));
+    }
+    truncated.then(|| {
+        format!("the stored output of {name} ends after {bytes} bytes; keep more with --max-output")
+    })
+}
+
+/// A replay late in its time, of a key without a period.
+pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
+    let Ttl::For(limit) = record.kept_for() else { return None };
+    let age = record.since.age(now);
+    (age.as_millis() * 10 > limit.as_millis() * 9).then(|| {
+        format!(
+            "the result of {} is from {} and expires soon; for once per day, give --per day",
+            record.name,
+            when::age(age)
+        )
+    })
+}
+
+/// What an execution leaves to be said.
+pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
+    let mut lines = Vec::new();
+    if executed.class == Class::Uncertain {
+        lines.push(format!("the outcome of {name} is unknown ({}); {}", executed.reason, about_unknown(name)));
+    }
+    match &executed.recorded {
+        Recorded::Yes => {
+            if let Some(output) = &executed.output {
+                let bytes = output.stdout_bytes + output.stderr_bytes;
+                lines.extend(missing_output(name, output.truncated, output.lost, bytes));
+            }
+        }
+        Recorded::WithoutOutput => lines.extend(missing_output(name, false, true, 0)),
+        Recorded::Superseded => lines.push(format!(
+            "{name} was resolved or forgotten while it ran; this result is only in `idem log {}`",
+            quote::operation(name)
+        )),
+        Recorded::No(error) => lines.push(format!(
+            "{name} ran, and its result could not be recorded: {error}; later calls will find it unknown"
+        )),
+    }
+    lines
+}
+
+/// A store on a throw-away machine.
+pub fn runner_store() -> &'static str {
+    "CI is set and the store is the default file, which lives on this runner only; name one that outlives it with --store or IDEM_STORE"
+}

@@ -1,0 +1,204 @@
+//! The keeper's process, from the fork to its end.
+
+use crate::cli::exit;
+use crate::cli::present::{Answer, Presenter};
+use crate::cli::say;
+use crate::cli::settings::Speech;
+use crate::domain::frames::Stream;
+use crate::domain::outcome::Class;
+use crate::domain::record::OutputRef;
+use crate::engine::claim::{FirstLook, NotClaimed};
+use crate::engine::ending::CallerEnd;
+use crate::engine::hands::Cancelled;
+use crate::engine::keeper::{self, Executed, Kept};
+use crate::engine::plan::Plan;
+use crate::engine::store::{GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult};
+use crate::process::hands::{Places, ProcessHands};
+use crate::process::leaving::leave;
+use crate::process::mirror::{MirrorPair, MirrorState};
+use crate::process::session::Session;
+use crate::process::split::{Link, ToFront};
+use crate::process::spool::Recording;
+use crate::process::{clock, entry, facts};
+use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::Paths;
+use rand::RngExt as _;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+/// How many expired records an execution deletes in passing.
+const PURGED_IN_PASSING: u32 = 16;
+/// How long the ledger of deleted records is kept.
+pub const KEEP_EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long a caller that does not read may hold up a call whose time is over.
+const LAST_FLUSH: Duration = Duration::from_secs(1);
+
+/// What the keeper takes along from the front.
+pub struct Keeping<'a> {
+    /// The call.
+    pub plan: &'a Plan,
+    /// How it speaks.
+    pub speech: &'a Speech,
+    /// Says it.
+    pub presenter: &'a Presenter<'a>,
+    /// The store's files.
+    pub paths: Paths,
+    /// What the front found.
+    pub first: FirstLook,
+    /// The front.
+    pub front_pid: i32,
+    /// The store lives on a throw-away machine, which must be said.
+    pub note: bool,
+}
+
+/// The keeper's whole life. Never returns.
+pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
+    let mirrors = mirrors(&keeping);
+    let session = match Session::new(link, mirrors, keeping.plan.running.kill_on_caller_loss) {
+        Ok(session) => session,
+        Err(error) => {
+            keeping.presenter.complain(&format!("the keeper cannot be set up: {error}; nothing was run, try again"));
+            leave(exit::OWN_FAILURE, Vec::new());
+        }
+    };
+    let mut plan = keeping.plan.clone();
+    plan.source = facts::source(keeping.front_pid);
+    let paths = &keeping.paths;
+    let places = Places {
+        locks: paths.locks.clone(),
+        spool_dir: paths.directory().to_owned(),
+        store_name: paths.db.file_name().unwrap_or_default().to_owned(),
+    };
+    let hands = match ProcessHands::new(session, &plan, places) {
+        Ok(hands) => hands,
+        Err((session, error)) => {
+            keeping.presenter.complain(&format!("{error}; nothing was run, see `idem doctor`"));
+            session.tell(ToFront::Exit(exit::OWN_FAILURE));
+            leave(exit::OWN_FAILURE, Vec::new());
+        }
+    };
+    work(hands, &plan, &keeping)
+}
+
+fn mirrors(keeping: &Keeping<'_>) -> MirrorPair {
+    if keeping.speech.json || keeping.plan.running.detach {
+        return MirrorPair::null();
+    }
+    let open = |fd| (!entry::state().was_closed(fd)).then_some(fd);
+    MirrorPair::new(open(1), open(2))
+}
+
+fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
+    let mut store = match SqliteStore::open_write(&keeping.paths.db) {
+        Ok(store) => store,
+        Err(error) => fail(&mut hands, keeping, &error.to_string()),
+    };
+    let kept = match keeper::keep(&mut store, &mut hands, plan, &keeping.first) {
+        Ok(kept) => kept,
+        Err(error) => fail(&mut hands, keeping, &error.to_string()),
+    };
+    let end = match kept {
+        Kept::NotClaimed(not) => not_claimed(&mut hands, keeping, not),
+        Kept::Executed(executed) => {
+            let end = executed_end(&mut hands, keeping, &executed);
+            keeping.presenter.complain_all(&survivors(&executed));
+            end
+        }
+    };
+    hands.session().tell(end);
+    // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
+    let _ = store.purge(&clock::now(), PURGED_IN_PASSING, KEEP_EVENTS);
+    let _ = store.checkpoint_if_long();
+    leave(0, hands.take_held_pipes())
+}
+
+fn fail(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, error: &str) -> ! {
+    keeping.presenter.complain(error);
+    hands.session().tell(ToFront::Exit(exit::OWN_FAILURE));
+    leave(0, Vec::new())
+}
+
+fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClaimed) -> ToFront {
+    match not {
+        NotClaimed::Changed(generation) => ToFront::Changed(generation.0),
+        NotClaimed::LookAgain => ToFront::LookAgain,
+        NotClaimed::Cancelled(Cancelled::Signal(signal)) => ToFront::Die { signal, group: false },
+        NotClaimed::Cancelled(Cancelled::CallerGone) => ToFront::Exit(exit::OWN_FAILURE),
+        NotClaimed::CannotFork(why) => {
+            keeping.presenter.complain(&format!("{why}; nothing was run"));
+            ToFront::Exit(exit::OWN_FAILURE)
+        }
+        NotClaimed::Guarded(guarded) => {
+            let _ = hands;
+            ToFront::Exit(keeping.presenter.answer(Answer::Guarded(&guarded), None))
+        }
+    }
+}
+
+/// Delivers what is left to deliver, says what is to be said, and tells how the front ends.
+fn executed_end(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, executed: &Executed) -> ToFront {
+    let session = hands.session();
+    let limit = (executed.class == Class::Uncertain).then_some(LAST_FLUSH);
+    session.flush(limit);
+    let failed = [Stream::Stdout, Stream::Stderr]
+        .into_iter()
+        .find_map(|stream| match session.mirrors.state(stream) {
+            MirrorState::Failed(errno) => Some((stream, errno)),
+            _ => None,
+        });
+    let note = keeping.note.then(say::runner_store);
+    let output = executed.output.as_ref().and_then(recording_of);
+    let code = keeping.presenter.answer(Answer::Executed { executed, note, undelivered: failed }, output);
+    match executed.end {
+        CallerEnd::Signal { signal, group } => ToFront::Die { signal, group },
+        CallerEnd::Code(_) => ToFront::Exit(code),
+    }
+}
+
+fn survivors(executed: &Executed) -> Vec<String> {
+    if executed.survivors.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("these processes could not be ended: {:?}; end them before you run it again", executed.survivors)]
+}
+
+/// The bytes of an output that this process has just recorded.
+fn recording_of(output: &NewOutput) -> Option<Recording> {
+    match &output.body {
+        OutputBody::Nothing => None,
+        OutputBody::Inline(bytes) => Some(Recording::from_bytes(bytes.clone())),
+        OutputBody::Spooled(path) => File::open(path).ok().map(Recording::from_file),
+    }
+}
+
+/// The bytes of a stored output.
+pub fn open_output(store: &mut Option<SqliteStore>, output: Option<&OutputRef>) -> Option<Recording> {
+    let store = store.as_mut()?;
+    match store.open_output(output?) {
+        Ok(OpenOutput::Inline(bytes)) => Some(Recording::from_bytes(bytes)),
+        Ok(OpenOutput::File(file)) => Some(Recording::from_file(file)),
+        Ok(OpenOutput::Nothing) | Err(_) => None,
+    }
+}
+
+/// A batch's present name, minted on first use.
+pub fn batch_name(path: &Path, name: &str) -> StoreResult<String> {
+    let mut store = SqliteStore::open_write(path)?;
+    let mut present = String::new();
+    store.with_guards(&mut |guards| {
+        let found = guards.guard(GuardKind::Batch, name)?;
+        present = match found.as_ref().and_then(serde_json::Value::as_str) {
+            Some(found) => found.to_owned(),
+            None => {
+                let bytes: [u8; 8] = rand::rng().random();
+                let minted = crate::domain::name::hex(&bytes);
+                guards.set_guard(GuardKind::Batch, name, Some(minted.clone().into()))?;
+                minted
+            }
+        };
+        Ok(())
+    })?;
+    store.close_for_fork()?;
+    Ok(present)
+}

@@ -1,0 +1,257 @@
+//! `idem run`.
+
+use super::keeping;
+use crate::cli::exit;
+use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
+use crate::cli::present::{Answer, Presenter};
+use crate::domain::owner::Liveness;
+use crate::domain::record::Record;
+use crate::domain::time::Stamp;
+use crate::engine::claim::FirstLook;
+use crate::engine::environment::{ANCESTRY, Ancestor, parse_ancestry};
+use crate::engine::event::{EventKind, NewEvent};
+use crate::engine::front::{self, Caller, Delegated, WaitEnd};
+use crate::engine::ledger;
+use crate::engine::plan::Plan;
+use crate::engine::store::{Change, Store, StoreError, StoreResult};
+use crate::domain::name::Generation;
+use crate::domain::outcome::State;
+use crate::process::facts::SystemFacts;
+use crate::process::front::{KeeperEnd, die_of, split};
+use crate::process::waiting::{self, wait_for_owner, wait_for_tree};
+use crate::process::{clock, liveness, proc};
+use crate::store::sqlite::SqliteStore;
+use anyhow::{Result, anyhow};
+use clap::ArgMatches;
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Runs the verb; the error is one line for the user.
+pub fn run(matches: &ArgMatches) -> Result<i32> {
+    let started = clock::monotonic();
+    let env = |name: &str| std::env::var_os(name);
+    let around = Surroundings {
+        env: &env,
+        now: clock::now(),
+        monotonic: started,
+        ancestry: living_ancestry(),
+        cwd: working_directory(),
+    };
+    let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
+    let (store_path, default_store) = settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+    let (named, plan) = understand(matches, &around, &store_path)?;
+    let presenter = Presenter::new(&plan, &speech, started);
+    let mut call = Call {
+        plan: &plan,
+        speech: &speech,
+        presenter: &presenter,
+        path: store_path,
+        default_store,
+        store: None,
+        detach: plan.running.detach,
+    };
+    let outcome = front::call(&mut call, &plan)?;
+    let derived = named.source == KeySource::Derived;
+    Ok(finish(&mut call, outcome, derived))
+}
+
+/// Options to a plan. What was read of stdin to make a key is put back in its place.
+fn understand(
+    matches: &ArgMatches,
+    around: &Surroundings<'_>,
+    store_path: &Path,
+) -> Result<(Named, Plan)> {
+    let argv = settings::command(matches).into_iter().map(std::os::unix::ffi::OsStringExt::into_vec).collect();
+    let mut batches = |name: &str| keeping::batch_name(store_path, name).map_err(|e| e.to_string());
+    let stdin = io::stdin();
+    let spool_dir = store_path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
+    let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
+    let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
+    if let Some(file) = facts.into_spooled_stdin() {
+        // SAFETY: integers only; descriptor 0 is this process's stdin and stays open.
+        if unsafe { libc::dup2(file.as_raw_fd(), 0) } < 0 {
+            return Err(anyhow!("stdin cannot be put back: {}", io::Error::last_os_error()));
+        }
+    }
+    let plan = settings::plan(matches, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
+    Ok((named, plan))
+}
+
+/// The claims that this process runs under, as far as their keepers live. A server that was started
+/// under idem keeps the variable for ever, and that must not count.
+fn living_ancestry() -> Vec<Ancestor> {
+    let Some(value) = std::env::var_os(ANCESTRY) else { return Vec::new() };
+    let lives = |ancestor: &Ancestor| proc::is_alive(ancestor.keeper).unwrap_or(false);
+    parse_ancestry(&value).into_iter().filter(lives).collect()
+}
+
+fn working_directory() -> Vec<u8> {
+    use std::os::unix::ffi::OsStringExt as _;
+    std::env::current_dir().map(|path| path.into_os_string().into_vec()).unwrap_or_default()
+}
+
+/// One call's dealings with its store and its keeper.
+struct Call<'a> {
+    plan: &'a Plan,
+    speech: &'a Speech,
+    presenter: &'a Presenter<'a>,
+    path: PathBuf,
+    default_store: bool,
+    store: Option<SqliteStore>,
+    detach: bool,
+}
+
+impl Call<'_> {
+    fn locks(&self) -> PathBuf {
+        match &self.store {
+            Some(store) => store.paths().locks.clone(),
+            None => {
+                let mut locks = self.path.clone().into_os_string();
+                locks.push("-locks");
+                PathBuf::from(locks)
+            }
+        }
+    }
+
+    /// Waiting keeps no connection: its read mark would keep the log from being folded in.
+    fn drop_store(&mut self) {
+        if let Some(store) = self.store.take() {
+            // A connection for reading has nothing to lose.
+            let _ = store.close_for_fork();
+        }
+    }
+}
+
+impl Caller for Call<'_> {
+    type Execution = KeeperEnd;
+
+    fn store(&mut self) -> StoreResult<Option<&mut dyn Store>> {
+        if self.store.is_none() {
+            self.store = SqliteStore::open_read(&self.path)?;
+        }
+        Ok(self.store.as_mut().map(|store| store as &mut dyn Store))
+    }
+
+    fn now(&self) -> Stamp {
+        clock::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        clock::monotonic()
+    }
+
+    fn observe(&mut self, record: &Record) -> Liveness {
+        match &record.owner {
+            Some(owner) => liveness::observe(owner, &self.locks(), &HashSet::new()),
+            None => Liveness::Gone,
+        }
+    }
+
+    fn wait(&mut self, record: &Record, liveness: &Liveness, until: Option<Duration>) -> WaitEnd {
+        let Some(owner) = &record.owner else { return WaitEnd::LookAgain };
+        let locks = self.locks();
+        self.drop_store();
+        let limit = until.map(|until| until.saturating_sub(clock::monotonic()));
+        let end = match liveness {
+            Liveness::TreeAlive { .. } => wait_for_tree(owner, &locks, &HashSet::new(), limit),
+            _ => wait_for_owner(owner, &locks, limit),
+        };
+        match end {
+            Ok(waiting::WaitEnd::OwnerGone) => WaitEnd::LookAgain,
+            // What cannot be watched is not waited for: the caller is told that it is still running.
+            Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
+        }
+    }
+
+    fn note_owner_lost(&mut self, record: &Record) {
+        self.drop_store();
+        let generation = record.generation;
+        let reason = "whoever ran it is gone";
+        let at = clock::now();
+        // Who cannot write sees the same by looking, so a failure changes nothing.
+        let _ = SqliteStore::open_write(&self.path).and_then(|mut store| {
+            store.change(&self.plan.name, &mut |found| match found {
+                Some(found) if found.generation == generation && found.state == State::Running => {
+                    Change::OwnerLost {
+                        at: at.clone(),
+                        reason: reason.to_owned(),
+                        events: vec![NewEvent {
+                            at: at.wall,
+                            kind: EventKind::OwnerLost,
+                            attempt: None,
+                            detail: ledger::because(reason),
+                        }],
+                    }
+                }
+                _ => Change::Leave,
+            })
+        });
+    }
+
+    fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
+        self.drop_store();
+        let paths = SqliteStore::prepare_place(&self.path)?;
+        let keeping = keeping::Keeping {
+            plan: self.plan,
+            speech: self.speech,
+            presenter: self.presenter,
+            paths,
+            first,
+            front_pid: std::process::id().cast_signed(),
+            note: self.default_store.then(|| std::env::var_os("CI")).flatten().is_some(),
+        };
+        let end = split(self.detach, keeping, keeping::keep)
+            .map_err(|e| StoreError::Other(format!("no process could be made: {e}; nothing was run, try again")))?;
+        Ok(match end {
+            KeeperEnd::Changed(generation) => Delegated::Changed(Generation(generation)),
+            KeeperEnd::LookAgain => Delegated::LookAgain,
+            end => Delegated::Ended(end),
+        })
+    }
+}
+
+/// Presents the outcome and returns the exit code, or dies of a signal.
+fn finish(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool) -> i32 {
+    let presenter = call.presenter;
+    match outcome {
+        front::Outcome::Executed(end) => ended(presenter, end),
+        front::Outcome::Skipped => presenter.answer(Answer::Skipped, None),
+        front::Outcome::Refused { refusal, name, record, pids, waited } => {
+            let answer = Answer::Refused { refusal, name: &name, record: record.as_deref(), pids: &pids, waited };
+            presenter.answer(answer, None)
+        }
+        front::Outcome::Replayed { record, old_failure } => {
+            let output = keeping::open_output(&mut call.store, record.output.as_ref());
+            presenter.answer(Answer::Replayed { record: &record, old_failure, derived }, output)
+        }
+        front::Outcome::Waited { record } => {
+            let output = match call.store() {
+                Ok(_) => keeping::open_output(&mut call.store, record.output.as_ref()),
+                Err(_) => None,
+            };
+            presenter.answer(Answer::Waited { record: &record }, output)
+        }
+        front::Outcome::WaitedPast { result } => {
+            let output = keeping::open_output(&mut call.store, result.output.as_ref());
+            presenter.answer(Answer::WaitedPast { result: &result }, output)
+        }
+    }
+}
+
+fn ended(presenter: &Presenter<'_>, end: KeeperEnd) -> i32 {
+    match end {
+        KeeperEnd::Exit(code) => code,
+        KeeperEnd::Detached(generation) => presenter.answer(Answer::Detached(Generation(generation)), None),
+        KeeperEnd::Die { signal, group } => {
+            die_of(signal, group);
+            exit::SIGNAL_BASE + signal
+        }
+        KeeperEnd::Lost { claimed } => presenter.answer(Answer::KeeperLost { claimed }, None),
+        // The front has gone on after these.
+        KeeperEnd::Changed(_) | KeeperEnd::LookAgain => exit::OWN_FAILURE,
+    }
+}

@@ -1,0 +1,318 @@
+//! Waiting for the end of a claim's owner, or of everything that it started, without looking again and
+//! again: the kernel wakes the waiter.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use super::clock::monotonic;
+use super::liveness::observe;
+use super::locks::{ByteWatch, LockError, LockFile};
+use super::proc;
+use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// What was waited for is gone.
+    OwnerGone,
+    /// The limit passed first.
+    TimedOut,
+}
+
+/// Waits until the keeper of a claim is gone; no limit waits for ever.
+///
+/// While the lock file is the recorded one, the keeper's byte decides; otherwise the end of the recorded
+/// process does. Fails where neither can be seen from here, or the kernel has no locks left.
+///
+/// A wait that ran out leaves a thread behind that lives until the byte is free, so the caller must not
+/// fork afterwards. After `OwnerGone` there is none.
+pub fn wait_for_owner(
+    owner: &OwnerRef,
+    lock_path: &Path,
+    limit: Option<Duration>,
+) -> io::Result<WaitEnd> {
+    let timer = Timer::start(limit);
+    if let Some(watch) = watch_byte(owner, lock_path, owner.keeper_byte)? {
+        return wait_for_byte(&watch, timer);
+    }
+    match observe(owner, lock_path, &HashSet::new()) {
+        Liveness::OwnerAlive => wait_for_process(owner.keeper, timer),
+        Liveness::TreeAlive { .. } | Liveness::Gone => Ok(WaitEnd::OwnerGone),
+        Liveness::OutOfSight => Err(out_of_sight()),
+    }
+}
+
+/// Waits until nothing is left of a claim: neither the keeper nor what it started. The PIDs in `skip`
+/// do not count, as in [`observe`]; this process never does.
+pub fn wait_for_tree(
+    owner: &OwnerRef,
+    lock_path: &Path,
+    skip: &HashSet<i32>,
+    limit: Option<Duration>,
+) -> io::Result<WaitEnd> {
+    let timer = Timer::start(limit);
+    loop {
+        let end = match observe(owner, lock_path, skip) {
+            Liveness::Gone => return Ok(WaitEnd::OwnerGone),
+            Liveness::OutOfSight => return Err(out_of_sight()),
+            Liveness::OwnerAlive => wait_for_owner(owner, lock_path, timer.left())?,
+            Liveness::TreeAlive { pids } => wait_for_some(owner, lock_path, &pids, timer)?,
+        };
+        if end == WaitEnd::TimedOut {
+            return Ok(end);
+        }
+    }
+}
+
+/// Waits until the tree's byte is free and each of these processes has ended.
+fn wait_for_some(
+    owner: &OwnerRef,
+    lock_path: &Path,
+    pids: &[i32],
+    timer: Timer,
+) -> io::Result<WaitEnd> {
+    if let Some(watch) = watch_byte(owner, lock_path, owner.tree_byte)?
+        && wait_for_byte(&watch, timer)? == WaitEnd::TimedOut
+    {
+        return Ok(WaitEnd::TimedOut);
+    }
+    for pid in pids {
+        let Ok(process) = proc::process(*pid) else {
+            continue;
+        };
+        if wait_for_process(process.id, timer)? == WaitEnd::TimedOut {
+            return Ok(WaitEnd::TimedOut);
+        }
+    }
+    Ok(WaitEnd::OwnerGone)
+}
+
+/// A watch on a byte of the recorded lock file; nothing where another file, or none, is at its path.
+fn watch_byte(owner: &OwnerRef, path: &Path, byte: u64) -> io::Result<Option<ByteWatch>> {
+    let Ok(locks) = LockFile::open_to_observe(path) else {
+        return Ok(None);
+    };
+    if locks.identity() != owner.lock_file {
+        return Ok(None);
+    }
+    match locks.wait_free(byte) {
+        Ok(watch) => Ok(Some(watch)),
+        Err(LockError::Replaced) => Ok(None),
+        Err(error) => Err(system_error(error)),
+    }
+}
+
+fn wait_for_byte(watch: &ByteWatch, timer: Timer) -> io::Result<WaitEnd> {
+    if wait_readable(watch.as_fd(), timer)? == WaitEnd::TimedOut {
+        return Ok(WaitEnd::TimedOut);
+    }
+    watch.is_ready().map_err(system_error)?;
+    Ok(WaitEnd::OwnerGone)
+}
+
+fn wait_for_process(process: ProcessRef, timer: Timer) -> io::Result<WaitEnd> {
+    match proc::open(process)? {
+        Some(pidfd) => wait_readable(pidfd.as_fd(), timer),
+        None => Ok(WaitEnd::OwnerGone),
+    }
+}
+
+fn wait_readable(fd: BorrowedFd<'_>, timer: Timer) -> io::Result<WaitEnd> {
+    let mut entry = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        let timeout_ms = timer.poll_ms();
+        // SAFETY: one complete entry, which lives through the call.
+        let ready = unsafe { libc::poll(&raw mut entry, 1, timeout_ms) };
+        match ready {
+            0 if timer.passed() => return Ok(WaitEnd::TimedOut),
+            0 => {}
+            1.. => return Ok(WaitEnd::OwnerGone),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn system_error(error: LockError) -> io::Error {
+    match error {
+        LockError::System(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+fn out_of_sight() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "its owner cannot be seen from here: it runs in another PID namespace, and the lock file was replaced",
+    )
+}
+
+/// A limit that began to run.
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    end: Option<Duration>,
+}
+
+impl Timer {
+    fn start(limit: Option<Duration>) -> Timer {
+        let end = limit.and_then(|limit| monotonic().checked_add(limit));
+        Timer { end }
+    }
+
+    fn left(self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_sub(monotonic()))
+    }
+
+    fn passed(self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// For poll(2): rounded up, so that a limit never ends early; -1 for ever.
+    fn poll_ms(self) -> libc::c_int {
+        let Some(left) = self.left() else {
+            return -1;
+        };
+        let ms = left.as_nanos().div_ceil(1_000_000);
+        libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::name::Nonce;
+    use crate::domain::owner::LockFileId;
+    use crate::process::clock;
+    use crate::process::testing::{LIMIT, shell};
+    use crate::process::wait::reap_blocking;
+    use std::thread;
+
+    const SHORT: Option<Duration> = Some(Duration::from_millis(30));
+    const LONG: Option<Duration> = Some(LIMIT);
+
+    struct Place {
+        dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            Place {
+                dir: tempfile::tempdir().expect("a directory"),
+            }
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.dir.path().join("idem.db-locks")
+        }
+
+        fn owner(&self, keeper: ProcessRef, child: Option<ProcessRef>) -> OwnerRef {
+            let lock_file = LockFile::open(&self.path()).expect("lock file").identity();
+            OwnerRef {
+                keeper,
+                boot_id: clock::boot_id().clone(),
+                pid_namespace: proc::pid_namespace().expect("a namespace"),
+                lock_file,
+                keeper_byte: 11,
+                tree_byte: 22,
+                child,
+                nonce: Nonce(rand::random()),
+            }
+        }
+    }
+
+    fn nobody() -> ProcessRef {
+        ProcessRef {
+            pid: i32::MAX,
+            start_ticks: 1,
+        }
+    }
+
+    #[test]
+    fn the_keepers_byte_is_waited_for() {
+        let place = Place::new();
+        let owner = place.owner(nobody(), None);
+        let held = LockFile::open(&place.path()).expect("open").hold(11);
+        let path = place.path();
+        let wait = |limit| wait_for_owner(&owner, &path, limit).expect("a wait");
+        assert_eq!(wait(SHORT), WaitEnd::TimedOut);
+        assert_eq!(wait(Some(Duration::ZERO)), WaitEnd::TimedOut);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait(LONG));
+            drop(held.expect("the byte"));
+            assert_eq!(waiter.join().expect("no panic"), WaitEnd::OwnerGone);
+        });
+    }
+
+    #[test]
+    fn without_the_recorded_lock_file_the_process_is_waited_for() {
+        let place = Place::new();
+        let child = shell("read line").process;
+        let mut owner = place.owner(proc::this().expect("this process"), None);
+        std::fs::remove_file(place.path()).expect("removed");
+        let path = place.path();
+        assert_eq!(
+            wait_for_owner(&owner, &path, SHORT).expect("a wait"),
+            WaitEnd::TimedOut
+        );
+        owner.keeper = child;
+        owner.lock_file = LockFileId {
+            device: 0,
+            inode: 0,
+        };
+        // SAFETY: signals an unreaped child of ours.
+        unsafe { libc::kill(child.pid, libc::SIGKILL) };
+        assert_eq!(
+            wait_for_owner(&owner, &path, LONG).expect("a wait"),
+            WaitEnd::OwnerGone
+        );
+        reap_blocking(child.pid).expect("our child");
+    }
+
+    #[test]
+    fn an_owner_of_another_namespace_without_a_lock_file_is_an_error() {
+        let place = Place::new();
+        let mut owner = place.owner(nobody(), None);
+        owner.pid_namespace += 1;
+        std::fs::remove_file(place.path()).expect("removed");
+        for error in [
+            wait_for_owner(&owner, &place.path(), LONG),
+            wait_for_tree(&owner, &place.path(), &HashSet::new(), LONG),
+        ] {
+            assert_eq!(
+                error.expect_err("out of sight").kind(),
+                io::ErrorKind::Unsupported
+            );
+        }
+    }
+
+    #[test]
+    fn the_tree_is_its_byte_and_the_processes_that_closed_it() {
+        let place = Place::new();
+        let child = shell("sleep 1000").process;
+        let owner = place.owner(nobody(), Some(child));
+        let held = LockFile::open(&place.path()).expect("open").hold(22);
+        let path = place.path();
+        let wait = |limit| wait_for_tree(&owner, &path, &HashSet::new(), limit).expect("a wait");
+        assert_eq!(wait(SHORT), WaitEnd::TimedOut);
+        drop(held.expect("the byte"));
+        assert_eq!(wait(SHORT), WaitEnd::TimedOut);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait(LONG));
+            // SAFETY: signals an unreaped child of ours.
+            unsafe { libc::kill(child.pid, libc::SIGKILL) };
+            assert_eq!(waiter.join().expect("no panic"), WaitEnd::OwnerGone);
+        });
+        reap_blocking(child.pid).expect("our child");
+    }
+}
