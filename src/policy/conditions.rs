@@ -406,3 +406,7 @@ impl FromStr for SuccessCodes {
         Ok(SuccessCodes { ranges })
     }
 }
+
+#[cfg(test)]
+#[path = "conditions_tests.rs"]
+mod tests;

@@ -265,3 +265,7 @@ fn matched(conditions: Option<&Conditions>, facts: &Facts) -> Option<String> {
     let item = conditions?.first_match(facts)?;
     Some(item.text.clone())
 }
+
+#[cfg(test)]
+#[path = "outcome_tests.rs"]
+mod tests;

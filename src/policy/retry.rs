@@ -475,3 +475,7 @@ fn forbidden(moment: &Moment) -> Option<Why> {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "retry_tests.rs"]
+mod tests;

@@ -1,0 +1,871 @@
+use super::*;
+use proptest::prelude::*;
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+const PLAN: Plan = Plan {
+    retries: 0,
+    backoff: Backoff::Constant(S),
+    jitter: Jitter::None,
+    probe: false,
+    probe_first: false,
+    settle: None,
+    cleanup: false,
+    idempotent: false,
+    rerun_unknown: false,
+    shared_grants: false,
+    nested: false,
+};
+
+const RETRIES: Plan = Plan { retries: 2, ..PLAN };
+const PROBE: Plan = Plan {
+    probe: true,
+    ..RETRIES
+};
+const PROBE_CLEANUP: Plan = Plan {
+    cleanup: true,
+    ..PROBE
+};
+
+const NOTHING: Found = Found {
+    class: None,
+    cleaned: false,
+};
+
+const CALM: Moment = Moment {
+    remaining: None,
+    since_attempt: None,
+    interrupted: false,
+    random: 0.5,
+};
+
+fn found(class: Class) -> Found {
+    Found {
+        class: Some(class),
+        cleaned: false,
+    }
+}
+
+fn told(class: Class) -> Classified {
+    Classified {
+        class,
+        reason: String::new(),
+        retry_after: None,
+        http_status: None,
+        warning: None,
+        named_by_retry_on: false,
+        no_retry: false,
+    }
+}
+
+fn ended(class: Class) -> Event {
+    Event::Attempted(told(class))
+}
+
+fn hinted(class: Class, wait: Duration) -> Event {
+    Event::Attempted(Classified {
+        retry_after: Some(wait),
+        ..told(class)
+    })
+}
+
+fn named(class: Class) -> Event {
+    Event::Attempted(Classified {
+        named_by_retry_on: true,
+        ..told(class)
+    })
+}
+
+fn not_again(class: Class) -> Event {
+    Event::Attempted(Classified {
+        no_retry: true,
+        ..told(class)
+    })
+}
+
+/// What a step is called in the table.
+fn word(step: &Step) -> String {
+    match step {
+        Step::Attempt => "run".into(),
+        Step::Probe => "ask".into(),
+        Step::Grant => "grant".into(),
+        Step::Cleanup => "clean".into(),
+        Step::Pause(d) => format!("{}ms", d.as_millis()),
+        Step::Settle(s) => format!("{} {:?}", s.class.word(), s.why),
+    }
+}
+
+/// Plays events at one unchanging moment and lists the steps.
+fn play(plan: &Plan, found: Found, moment: &Moment, events: &[Event]) -> String {
+    let (mut execution, first) = Execution::begin(plan.clone(), found, moment);
+    let mut steps = vec![word(&first)];
+    for event in events {
+        steps.push(word(&execution.next(event.clone(), moment)));
+    }
+    steps.join(", ")
+}
+
+fn calm(plan: &Plan, events: &[Event]) -> String {
+    play(plan, NOTHING, &CALM, events)
+}
+
+use Answer::{DidNot, Happened, StillUnderWay, Undetermined};
+use Class::{Permanent, Retryable, Safe, Success, Throttled, Uncertain};
+use Event::{Cleaned, Granted, LeftoversAlive, Paused, Probed};
+
+#[test]
+fn without_retries_an_attempt_is_all() {
+    for (class, expected) in [
+        (Success, "run, success Final"),
+        (Permanent, "run, permanent Final"),
+        (Safe, "run, safe NoRetryLeft"),
+        (Throttled, "run, throttled NoRetryLeft"),
+        (Retryable, "run, retryable NoRetryLeft"),
+        (Uncertain, "run, uncertain NoProbe"),
+    ] {
+        assert_eq!(calm(&PLAN, &[ended(class)]), expected);
+    }
+}
+
+#[test]
+fn retries_follow_what_may_be_repeated() {
+    for (class, expected) in [
+        (Success, "run, success Final"),
+        (Permanent, "run, permanent Final"),
+        (Safe, "run, 1000ms"),
+        (Throttled, "run, 1000ms"),
+        (Retryable, "run, 1000ms"),
+        (Uncertain, "run, uncertain NoProbe"),
+    ] {
+        assert_eq!(calm(&RETRIES, &[ended(class)]), expected);
+    }
+    let events = [
+        ended(Retryable),
+        Paused,
+        ended(Safe),
+        Paused,
+        ended(Retryable),
+    ];
+    assert_eq!(
+        calm(&RETRIES, &events),
+        "run, 1000ms, run, 1000ms, run, retryable NoRetryLeft",
+        "no pause after the last attempt"
+    );
+    let events = [ended(Retryable), Paused, ended(Success)];
+    assert_eq!(calm(&RETRIES, &events), "run, 1000ms, run, success Final");
+    assert_eq!(calm(&RETRIES, &[not_again(Safe)]), "run, safe NoRetry");
+    let nested = Plan {
+        nested: true,
+        ..RETRIES
+    };
+    assert_eq!(calm(&nested, &[ended(Retryable)]), "run, retryable Nested");
+}
+
+#[test]
+fn an_uncertain_attempt_is_asked_about_at_once_whatever_the_retries() {
+    let unretried = Plan {
+        retries: 0,
+        ..PROBE
+    };
+    let asked = |plan: &Plan, answer| calm(plan, &[ended(Uncertain), Probed(answer)]);
+    assert_eq!(
+        asked(&unretried, Happened),
+        "run, ask, success ProbeFoundIt"
+    );
+    assert_eq!(asked(&unretried, DidNot), "run, ask, safe NoRetryLeft");
+    assert_eq!(
+        asked(&unretried, Undetermined),
+        "run, ask, uncertain ProbeUndetermined"
+    );
+    assert_eq!(asked(&unretried, StillUnderWay), "run, ask, 1000ms");
+    assert_eq!(asked(&PROBE, Happened), "run, ask, success ProbeFoundIt");
+    assert_eq!(asked(&PROBE, DidNot), "run, ask, 1000ms");
+    assert_eq!(
+        asked(&PROBE, Undetermined),
+        "run, ask, uncertain ProbeUndetermined"
+    );
+    let nested = Plan {
+        nested: true,
+        ..PROBE
+    };
+    assert_eq!(asked(&nested, DidNot), "run, ask, safe Nested");
+    let stopped = [not_again(Uncertain), Probed(DidNot)];
+    assert_eq!(calm(&PROBE, &stopped), "run, ask, safe NoRetry");
+    for class in [Safe, Throttled, Retryable] {
+        assert_eq!(
+            calm(&PROBE, &[ended(class)]),
+            "run, 1000ms",
+            "nothing to ask about"
+        );
+    }
+}
+
+#[test]
+fn what_is_declared_repeatable_is_repeated_though_nobody_knows() {
+    let idempotent = Plan {
+        idempotent: true,
+        ..RETRIES
+    };
+    let events = [
+        ended(Uncertain),
+        Paused,
+        ended(Uncertain),
+        Paused,
+        ended(Uncertain),
+    ];
+    assert_eq!(
+        calm(&idempotent, &events),
+        "run, 1000ms, run, 1000ms, run, uncertain NoRetryLeft"
+    );
+    assert_eq!(
+        calm(&RETRIES, &[named(Uncertain), Paused]),
+        "run, 1000ms, run"
+    );
+    assert_eq!(
+        calm(&PLAN, &[named(Uncertain)]),
+        "run, uncertain NoRetryLeft"
+    );
+    let both = Plan {
+        idempotent: true,
+        ..PROBE
+    };
+    let undetermined = [ended(Uncertain), Probed(Undetermined), Paused];
+    assert_eq!(calm(&both, &undetermined), "run, ask, 1000ms, run");
+    assert_eq!(
+        calm(&PROBE, &[named(Uncertain), Probed(Happened)]),
+        "run, ask, success ProbeFoundIt",
+        "a probe is asked all the same"
+    );
+    let stopped = [not_again(Uncertain)];
+    assert_eq!(calm(&idempotent, &stopped), "run, uncertain NoRetry");
+    let rerun = Plan {
+        rerun_unknown: true,
+        ..RETRIES
+    };
+    assert_eq!(
+        calm(&rerun, &[ended(Uncertain)]),
+        "run, uncertain NoProbe",
+        "for what was found only"
+    );
+}
+
+#[test]
+fn a_cleanup_comes_before_what_follows_traces() {
+    let events = [
+        ended(Uncertain),
+        Probed(DidNot),
+        Cleaned(true),
+        Paused,
+        ended(Success),
+    ];
+    assert_eq!(
+        calm(&PROBE_CLEANUP, &events),
+        "run, ask, clean, 1000ms, run, success Final"
+    );
+    let events = [
+        ended(Retryable),
+        Cleaned(true),
+        Paused,
+        ended(Safe),
+        Paused,
+        ended(Retryable),
+    ];
+    assert_eq!(
+        calm(&PROBE_CLEANUP, &events),
+        "run, clean, 1000ms, run, 1000ms, run, retryable NoRetryLeft",
+        "none after a safe attempt, and none without a retry"
+    );
+    let events = [ended(Throttled), Paused];
+    assert_eq!(calm(&PROBE_CLEANUP, &events), "run, 1000ms, run");
+}
+
+#[test]
+fn a_failed_cleanup_leaves_things_as_they_were() {
+    let events = [ended(Uncertain), Probed(DidNot), Cleaned(false)];
+    assert_eq!(
+        calm(&PROBE_CLEANUP, &events),
+        "run, ask, clean, uncertain CleanupFailed"
+    );
+    let events = [ended(Retryable), Cleaned(false)];
+    assert_eq!(
+        calm(&PROBE_CLEANUP, &events),
+        "run, clean, retryable CleanupFailed"
+    );
+    let later = |class, events: &[Event]| play(&PROBE_CLEANUP, found(class), &CALM, events);
+    assert_eq!(
+        later(Uncertain, &[Probed(DidNot), Cleaned(false)]),
+        "ask, clean, uncertain CleanupFailed"
+    );
+    for class in [Retryable, Permanent] {
+        let expected = format!("clean, {} CleanupFailed", class.word());
+        assert_eq!(later(class, &[Cleaned(false)]), expected);
+    }
+    let interrupted = Moment {
+        interrupted: true,
+        ..CALM
+    };
+    let (mut execution, _) = Execution::begin(PROBE_CLEANUP, NOTHING, &CALM);
+    execution.next(ended(Uncertain), &CALM);
+    execution.next(Probed(DidNot), &CALM);
+    let step = execution.next(Cleaned(false), &interrupted);
+    assert_eq!(word(&step), "uncertain Interrupted");
+}
+
+#[test]
+fn a_later_call_begins_with_what_was_found() {
+    let later = |plan: &Plan, class, events: &[Event]| play(plan, found(class), &CALM, events);
+    let unretried = Plan {
+        retries: 0,
+        ..PROBE_CLEANUP
+    };
+    assert_eq!(
+        later(&unretried, Uncertain, &[Probed(Happened)]),
+        "ask, success ProbeFoundIt"
+    );
+    assert_eq!(
+        later(
+            &unretried,
+            Uncertain,
+            &[Probed(DidNot), Cleaned(true), ended(Success)]
+        ),
+        "ask, clean, run, success Final",
+        "its first attempt is no retry"
+    );
+    assert_eq!(
+        later(&unretried, Uncertain, &[Probed(Undetermined)]),
+        "ask, uncertain ProbeUndetermined"
+    );
+    assert_eq!(later(&PLAN, Uncertain, &[]), "uncertain NoProbe");
+    let rerun = Plan {
+        rerun_unknown: true,
+        cleanup: true,
+        ..PLAN
+    };
+    assert_eq!(later(&rerun, Uncertain, &[Cleaned(true)]), "clean, run");
+    let asked = Plan {
+        rerun_unknown: true,
+        ..PROBE
+    };
+    assert_eq!(
+        later(&asked, Uncertain, &[Probed(Undetermined)]),
+        "ask, run"
+    );
+    let idempotent = Plan {
+        idempotent: true,
+        ..PLAN
+    };
+    assert_eq!(later(&idempotent, Uncertain, &[]), "run");
+    for class in [Safe, Throttled, Success] {
+        assert_eq!(later(&unretried, class, &[]), "run");
+    }
+    for class in [Retryable, Permanent] {
+        assert_eq!(later(&unretried, class, &[Cleaned(true)]), "clean, run");
+        let cleaned = Found {
+            class: Some(class),
+            cleaned: true,
+        };
+        assert_eq!(
+            play(&unretried, cleaned, &CALM, &[]),
+            "run",
+            "not cleaned twice"
+        );
+    }
+}
+
+#[test]
+fn probe_first_asks_about_what_nobody_has_recorded() {
+    let first = Plan {
+        probe_first: true,
+        ..PROBE_CLEANUP
+    };
+    assert_eq!(
+        calm(&first, &[Probed(Happened)]),
+        "ask, success ProbeFoundIt"
+    );
+    assert_eq!(calm(&first, &[Probed(DidNot)]), "ask, run");
+    assert_eq!(
+        calm(&first, &[Probed(Undetermined)]),
+        "ask, uncertain ProbeUndetermined"
+    );
+    assert_eq!(
+        calm(&first, &[Probed(StillUnderWay), Paused]),
+        "ask, 1000ms, ask"
+    );
+    let blind = Plan {
+        probe_first: true,
+        ..PLAN
+    };
+    assert_eq!(calm(&blind, &[]), "run");
+}
+
+#[test]
+fn a_probe_is_asked_again_with_growing_pauses_until_the_deadline() {
+    let exp = Plan {
+        backoff: Backoff::default(),
+        ..PROBE
+    };
+    let again = [
+        ended(Uncertain),
+        Probed(StillUnderWay),
+        Paused,
+        Probed(StillUnderWay),
+        Paused,
+        Probed(DidNot),
+    ];
+    assert_eq!(
+        calm(&exp, &again),
+        "run, ask, 1000ms, ask, 2000ms, ask, 1000ms"
+    );
+    let soon = Moment {
+        remaining: Some(600 * MS),
+        ..CALM
+    };
+    let asked = [ended(Uncertain), Probed(StillUnderWay)];
+    assert_eq!(
+        play(&exp, NOTHING, &soon, &asked),
+        "run, ask, 300ms",
+        "half of what is left"
+    );
+    let spent = Moment {
+        remaining: Some(99 * MS),
+        ..CALM
+    };
+    assert_eq!(
+        play(&exp, NOTHING, &spent, &asked),
+        "run, ask, uncertain Deadline"
+    );
+}
+
+#[test]
+fn a_no_that_comes_too_soon_is_asked_again() {
+    let settle = Plan {
+        settle: Some(2 * S),
+        backoff: Backoff::Constant(700 * MS),
+        ..PROBE
+    };
+    let at = |since| Moment {
+        since_attempt: Some(since),
+        ..CALM
+    };
+    let (mut execution, _) = Execution::begin(settle.clone(), NOTHING, &CALM);
+    let mut step = |event, since| word(&execution.next(event, &at(since)));
+    assert_eq!(step(ended(Uncertain), Duration::ZERO), "ask");
+    assert_eq!(step(Probed(DidNot), 100 * MS), "700ms");
+    assert_eq!(step(Paused, 800 * MS), "ask");
+    assert_eq!(
+        step(Probed(DidNot), 1500 * MS),
+        "500ms",
+        "not later than the answer can be believed"
+    );
+    assert_eq!(step(Paused, 2 * S), "ask");
+    assert_eq!(step(Probed(DidNot), 2 * S), "700ms");
+    assert_eq!(step(Paused, 3 * S), "run");
+    let late = play(&settle, found(Uncertain), &at(3 * S), &[Probed(DidNot)]);
+    assert_eq!(late, "ask, run");
+    let early = play(&settle, found(Uncertain), &at(S), &[Probed(DidNot)]);
+    assert_eq!(early, "ask, 700ms");
+    let yes = play(&settle, found(Uncertain), &at(S), &[Probed(Happened)]);
+    assert_eq!(yes, "ask, success ProbeFoundIt");
+}
+
+#[test]
+fn a_hint_lengthens_the_pause_and_never_shortens_it() {
+    assert_eq!(calm(&RETRIES, &[hinted(Throttled, 5 * S)]), "run, 5000ms");
+    assert_eq!(calm(&RETRIES, &[hinted(Throttled, 5 * MS)]), "run, 1000ms");
+    assert_eq!(calm(&RETRIES, &[hinted(Retryable, 5 * S)]), "run, 5000ms");
+    let events = [hinted(Uncertain, 5 * S), Probed(DidNot)];
+    assert_eq!(calm(&PROBE, &events), "run, ask, 5000ms");
+    let events = [hinted(Throttled, 5 * S), Paused, ended(Retryable)];
+    assert_eq!(
+        calm(&RETRIES, &events),
+        "run, 5000ms, run, 1000ms",
+        "a hint is for one pause"
+    );
+}
+
+#[test]
+fn a_pause_that_would_end_past_the_deadline_is_not_begun() {
+    let left = |remaining| Moment {
+        remaining: Some(remaining),
+        ..CALM
+    };
+    assert_eq!(
+        play(&RETRIES, NOTHING, &left(1001 * MS), &[ended(Retryable)]),
+        "run, 1000ms"
+    );
+    assert_eq!(
+        play(&RETRIES, NOTHING, &left(S), &[ended(Retryable)]),
+        "run, retryable Deadline"
+    );
+    assert_eq!(
+        play(&RETRIES, NOTHING, &left(2 * S), &[hinted(Throttled, 3 * S)]),
+        "run, throttled Deadline"
+    );
+    let (mut execution, _) = Execution::begin(PROBE_CLEANUP, NOTHING, &CALM);
+    let mut step = |event, remaining| word(&execution.next(event, &left(remaining)));
+    assert_eq!(step(ended(Uncertain), 9 * S), "ask");
+    assert_eq!(step(Probed(DidNot), 8 * S), "clean");
+    assert_eq!(
+        step(Cleaned(true), S),
+        "safe Deadline",
+        "the cleanup took the time"
+    );
+    assert_eq!(
+        play(&PROBE, NOTHING, &left(Duration::ZERO), &[]),
+        "safe Deadline"
+    );
+    let (mut execution, _) = Execution::begin(PROBE, NOTHING, &CALM);
+    let spent = execution.next(ended(Uncertain), &left(Duration::ZERO));
+    assert_eq!(word(&spent), "uncertain Deadline", "no time to ask");
+}
+
+#[test]
+fn a_shared_budget_pays_before_the_pause_and_before_the_cleanup() {
+    let shared = Plan {
+        shared_grants: true,
+        ..PROBE_CLEANUP
+    };
+    let events = [ended(Retryable), Granted(true), Cleaned(true), Paused];
+    assert_eq!(calm(&shared, &events), "run, grant, clean, 1000ms, run");
+    let events = [ended(Retryable), Granted(false)];
+    assert_eq!(calm(&shared, &events), "run, grant, retryable NotGranted");
+    let events = [ended(Uncertain), Probed(DidNot), Granted(false)];
+    assert_eq!(calm(&shared, &events), "run, ask, grant, safe NotGranted");
+    let unretried = Plan {
+        retries: 0,
+        ..shared
+    };
+    assert_eq!(
+        calm(&unretried, &[ended(Retryable)]),
+        "run, retryable NoRetryLeft",
+        "it is not asked in vain"
+    );
+    let later = play(
+        &unretried,
+        found(Uncertain),
+        &CALM,
+        &[Probed(DidNot), Cleaned(true)],
+    );
+    assert_eq!(later, "ask, clean, run", "a first attempt costs nothing");
+}
+
+#[test]
+fn nothing_new_starts_after_an_interrupt() {
+    let interrupted = Moment {
+        interrupted: true,
+        ..CALM
+    };
+    let after = |plan: &Plan, events: &[Event], last: Event| {
+        let (mut execution, _) = Execution::begin(plan.clone(), NOTHING, &CALM);
+        for event in events {
+            execution.next(event.clone(), &CALM);
+        }
+        word(&execution.next(last, &interrupted))
+    };
+    let idempotent = Plan {
+        idempotent: true,
+        ..RETRIES
+    };
+    assert_eq!(
+        after(&PROBE, &[], ended(Uncertain)),
+        "uncertain Interrupted"
+    );
+    assert_eq!(
+        after(&idempotent, &[], ended(Uncertain)),
+        "uncertain Interrupted"
+    );
+    assert_eq!(
+        after(&RETRIES, &[], ended(Retryable)),
+        "retryable Interrupted"
+    );
+    assert_eq!(
+        after(&PROBE, &[ended(Uncertain)], Probed(DidNot)),
+        "safe Interrupted"
+    );
+    assert_eq!(
+        after(&PROBE, &[ended(Uncertain)], Probed(Undetermined)),
+        "uncertain Interrupted"
+    );
+    assert_eq!(
+        after(&PROBE, &[ended(Uncertain)], Probed(StillUnderWay)),
+        "uncertain Interrupted"
+    );
+    assert_eq!(
+        after(&PROBE, &[ended(Uncertain)], Probed(Happened)),
+        "success ProbeFoundIt"
+    );
+    assert_eq!(after(&RETRIES, &[ended(Safe)], Paused), "safe Interrupted");
+    assert_eq!(
+        after(&PROBE, &[ended(Uncertain), Probed(StillUnderWay)], Paused),
+        "uncertain Interrupted"
+    );
+    let events = [ended(Uncertain), Probed(DidNot)];
+    assert_eq!(
+        after(&PROBE_CLEANUP, &events, Cleaned(true)),
+        "safe Interrupted"
+    );
+    let first = play(&PLAN, NOTHING, &interrupted, &[]);
+    assert_eq!(first, "safe Interrupted");
+}
+
+#[test]
+fn what_cannot_be_ended_stays_unknown() {
+    for events in [
+        vec![ended(Retryable)],
+        vec![ended(Uncertain)],
+        vec![ended(Uncertain), Probed(DidNot)],
+    ] {
+        let mut events = events;
+        events.push(LeftoversAlive);
+        assert!(calm(&PROBE_CLEANUP, &events).ends_with("uncertain LeftoversAlive"));
+    }
+}
+
+#[test]
+fn events_out_of_order_never_run_anything() {
+    for event in [Paused, Probed(DidNot), Granted(true), Cleaned(true)] {
+        assert_eq!(calm(&PROBE, &[event]), "run, uncertain OutOfOrder");
+    }
+    let over = [ended(Success), ended(Retryable), LeftoversAlive];
+    assert_eq!(
+        calm(&RETRIES, &over),
+        "run, success Final, success OutOfOrder, success OutOfOrder"
+    );
+}
+
+#[test]
+fn pauses_follow_the_schedule_of_the_retries() {
+    let plan = Plan {
+        retries: 3,
+        backoff: Backoff::default(),
+        ..PLAN
+    };
+    let (mut execution, _) = Execution::begin(plan, NOTHING, &CALM);
+    let mut pauses = Vec::new();
+    while let Step::Pause(pause) = execution.next(ended(Retryable), &CALM) {
+        pauses.push(pause);
+        assert_eq!(execution.next(Paused, &CALM), Step::Attempt);
+    }
+    assert_eq!(pauses, [S, 2 * S, 4 * S]);
+    assert_eq!(execution.retries_used(), 3);
+}
+
+fn any_class() -> impl Strategy<Value = Class> {
+    prop::sample::select(Class::ALL.to_vec())
+}
+
+prop_compose! {
+    fn any_plan()(
+        retries in 0u32..5, flags in any::<[bool; 8]>(), settle in prop::option::of(1u64..3000),
+        exponential in any::<bool>(), full in any::<bool>(),
+    ) -> Plan {
+        let [probe, probe_first, cleanup, idempotent, rerun_unknown, shared_grants, nested, settles] = flags;
+        Plan {
+            retries,
+            backoff: if exponential { Backoff::default() } else { Backoff::Constant(10 * MS) },
+            jitter: if full { Jitter::Full } else { Jitter::Decorrelated },
+            probe, probe_first, cleanup, idempotent, rerun_unknown, shared_grants, nested,
+            settle: settle.filter(|_| settles).map(Duration::from_millis),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Turn {
+    class: Class,
+    named: bool,
+    no_retry: bool,
+    hint: Option<Duration>,
+    answer: Answer,
+    yes: bool,
+    alive: bool,
+    moment: Moment,
+}
+
+prop_compose! {
+    fn any_turn()(
+        class in prop_oneof![3 => Just(Uncertain), 3 => Just(Retryable), 1 => any_class()],
+        named in any::<bool>(), no_retry in prop::bool::weighted(0.1),
+        hint in prop::option::weighted(0.2, 0u64..100_000),
+        answer in prop::sample::select(vec![Happened, DidNot, DidNot, StillUnderWay, Undetermined]),
+        yes in prop::bool::weighted(0.8), alive in prop::bool::weighted(0.03),
+        remaining in prop::option::of(0u64..200_000), since in prop::option::of(0u64..5_000),
+        interrupted in prop::bool::weighted(0.05), random in 0.0f64..1.0,
+    ) -> Turn {
+        let ms = Duration::from_millis;
+        let moment = Moment {
+            remaining: remaining.map(ms), since_attempt: since.map(ms), interrupted, random,
+        };
+        Turn { class, named, no_retry, hint: hint.map(ms), answer, yes, alive, moment }
+    }
+}
+
+impl Turn {
+    fn event(&self, step: &Step) -> Event {
+        match step {
+            _ if self.alive => LeftoversAlive,
+            Step::Attempt => Event::Attempted(Classified {
+                retry_after: self.hint,
+                named_by_retry_on: self.named,
+                no_retry: self.no_retry,
+                ..told(self.class)
+            }),
+            Step::Probe => Probed(self.answer),
+            Step::Grant => Granted(self.yes),
+            Step::Cleanup => Cleaned(self.yes),
+            Step::Pause(_) | Step::Settle(_) => Paused,
+        }
+    }
+}
+
+/// What an onlooker knows who only sees steps and events.
+#[derive(Debug, Default)]
+struct Onlooker {
+    attempts: u32,
+    /// The last attempt may have happened, and nothing has said otherwise or allowed a repetition.
+    in_doubt: bool,
+    /// The last attempt left traces, and no cleanup has succeeded since.
+    traces: bool,
+    last_pause: Option<Duration>,
+    hint: Option<Duration>,
+    granted: bool,
+    interrupted: bool,
+    no_retry: bool,
+    later: bool,
+}
+
+impl Onlooker {
+    fn begin(plan: &Plan, found: Found) -> Onlooker {
+        let allowed = plan.idempotent || plan.rerun_unknown;
+        Onlooker {
+            in_doubt: found.class == Some(Uncertain) && !allowed,
+            traces: found.class.is_some_and(Class::leaves_traces) && !found.cleaned,
+            later: true,
+            ..Onlooker::default()
+        }
+    }
+
+    fn sees_event(&mut self, plan: &Plan, event: &Event, moment: &Moment) {
+        self.interrupted |= moment.interrupted;
+        match event {
+            Event::Attempted(told) => {
+                let allowed = plan.idempotent || told.named_by_retry_on;
+                self.in_doubt = told.class == Uncertain && !allowed;
+                self.traces = told.class.leaves_traces();
+                self.hint = told.retry_after;
+                self.no_retry = told.no_retry;
+                self.granted = false;
+                self.last_pause = None;
+                self.later = false;
+            }
+            Event::Probed(DidNot) => {
+                let early = match (plan.settle, moment.since_attempt) {
+                    (Some(settle), Some(since)) => since < settle,
+                    _ => false,
+                };
+                self.in_doubt &= early;
+            }
+            Event::Granted(yes) => self.granted = *yes,
+            Event::Cleaned(true) => self.traces = false,
+            _ => {}
+        }
+    }
+
+    fn sees_step(&mut self, plan: &Plan, step: &Step, moment: &Moment) {
+        match step {
+            Step::Attempt => self.sees_attempt(plan),
+            Step::Pause(pause) => {
+                self.last_pause = Some(*pause);
+                assert!(
+                    moment.remaining.is_none_or(|left| *pause < left),
+                    "pauses past the deadline"
+                );
+            }
+            Step::Probe => assert!(plan.probe),
+            Step::Cleanup => assert!(plan.cleanup && self.traces, "cleans what is clean"),
+            Step::Grant => assert!(plan.shared_grants),
+            Step::Settle(_) => return,
+        }
+        assert!(!self.interrupted, "starts something after an interrupt");
+    }
+
+    fn sees_attempt(&mut self, plan: &Plan) {
+        assert!(!self.in_doubt, "runs again what may have happened");
+        assert!(
+            !(plan.cleanup && self.traces),
+            "runs over what is half done"
+        );
+        if !self.later {
+            assert!(!plan.nested && !self.no_retry, "retries what must not be");
+            assert!(
+                !plan.shared_grants || self.granted,
+                "retries without a grant"
+            );
+            assert!(
+                self.last_pause >= self.hint,
+                "comes back before it was asked to"
+            );
+        }
+        self.attempts += 1;
+        assert!(
+            self.attempts <= plan.retries + 1,
+            "more attempts than allowed"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn no_sequence_breaks_the_rules(
+        plan in any_plan(),
+        before in prop::option::of(any_class()), cleaned in any::<bool>(),
+        turns in prop::collection::vec(any_turn(), 1..40),
+    ) {
+        let found = Found { class: before, cleaned };
+        let mut onlooker = Onlooker::begin(&plan, found);
+        let mut calm = turns[0].moment;
+        calm.interrupted = false;
+        let (mut execution, mut step) = Execution::begin(plan.clone(), found, &calm);
+        onlooker.sees_step(&plan, &step, &calm);
+        for turn in &turns {
+            if matches!(step, Step::Settle(_)) {
+                break;
+            }
+            let event = turn.event(&step);
+            onlooker.sees_event(&plan, &event, &turn.moment);
+            step = execution.next(event.clone(), &turn.moment);
+            onlooker.sees_step(&plan, &step, &turn.moment);
+            if let Step::Settle(settled) = &step {
+                prop_assert_ne!(settled.why, Why::OutOfOrder);
+                let certain = settled.class != Uncertain;
+                prop_assert!(!(onlooker.in_doubt && certain) || event == Probed(Happened), "{:?}", settled);
+            }
+        }
+    }
+
+    #[test]
+    fn events_in_any_order_never_run_what_is_in_doubt(
+        plan in any_plan(), before in prop::option::of(any_class()),
+        events in prop::collection::vec((any_turn(), 0u8..6), 1..30),
+    ) {
+        let found = Found { class: before, cleaned: false };
+        let mut onlooker = Onlooker::begin(&plan, found);
+        let (mut execution, _) = Execution::begin(plan.clone(), found, &CALM);
+        for (turn, kind) in events {
+            let pretended = match kind {
+                0 => Step::Attempt,
+                1 => Step::Probe,
+                2 => Step::Grant,
+                3 => Step::Cleanup,
+                _ => Step::Pause(S),
+            };
+            let event = turn.event(&pretended);
+            onlooker.sees_event(&plan, &event, &turn.moment);
+            if execution.next(event, &turn.moment) == Step::Attempt {
+                prop_assert!(!onlooker.in_doubt);
+            }
+        }
+    }
+}
