@@ -106,9 +106,10 @@ pub trait Guards {
 /// Whether a claim keeps the record's token or starts a record of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenChoice {
-    /// A re-execution of the same record.
+    /// A re-execution of the same record; an error where there is none. The outputs of its earlier
+    /// claims stay (a store may bound from how many).
     Keep,
-    /// A new record: `created_at`, `minted_by` and `attempts` start anew.
+    /// A new record: `created_at`, `minted_by` and `attempts` start anew, and all earlier outputs go.
     Mint(String),
 }
 
@@ -396,12 +397,15 @@ pub trait Store {
         decide: &mut DecideClaim<'_>,
     ) -> StoreResult<(Claimed, Option<Record>)>;
 
-    /// Notes a step of a held claim. Fenced.
+    /// Notes a step of a held claim. Fenced: generation and nonce match and the state is running, or
+    /// unknown for a step that starts no attempt (observers gave the claim up, so nothing new starts).
+    /// `attempt_ended` events of the step's output get its place as their `output`.
     fn step(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced>;
 
     /// Ends an execution durably. Fenced: generation and nonce match and the state is running or
-    /// unknown. Repeating one's own settle is `Done`. `guards` runs in the same transaction, only if
-    /// the fence let it through.
+    /// unknown. Repeating one's own settle is `Done` and changes nothing. `guards` runs in the same
+    /// transaction, only if the fence let it through. The `settled` event (added if it is missing) gets
+    /// what [`Store::past_result`] tells; a superseded settle leaves a `superseded` event instead.
     fn settle(
         &mut self,
         claim: &ClaimId,
@@ -410,7 +414,8 @@ pub trait Store {
     ) -> StoreResult<Fenced>;
 
     /// A person's change: reads the record, lets `decide` say what to do, and does it durably.
-    /// Returns the record as found.
+    /// Returns the record as found. Nothing changes where there is no record, where `Decide` finds
+    /// none that is held, or `OwnerLost` none that is running.
     fn change(
         &mut self,
         name: &OpName,
@@ -447,8 +452,9 @@ pub trait Store {
     /// Opens a recorded output. `Nothing` also if it has been purged meanwhile: read the record again.
     fn open_output(&mut self, output: &OutputRef) -> StoreResult<OpenOutput>;
 
-    /// Deletes at most `limit` expired settled records with their outputs, and old ledger lines.
-    /// Returns how many records went.
+    /// Deletes at most `limit` expired settled records with their outputs (each leaves a `forgotten`
+    /// event), and some ledger lines: those older than `keep_events` whose record is gone for as long.
+    /// Returns how many records went. Costs a read where there is nothing to do.
     fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<u32>;
 }
 

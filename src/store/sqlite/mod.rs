@@ -71,30 +71,37 @@ impl SqliteStore {
     /// Opens for reading. None where there is no store yet; nothing is created then. A read-only
     /// mount is read as well. A store of an earlier version is brought up to date first.
     pub fn open_read(path: &Path) -> StoreResult<Option<SqliteStore>> {
-        let Some((paths, Found::Something)) = place::look(path)? else {
-            return Ok(None);
-        };
-        let (conn, kind) = connect_to_read(&paths).map_err(|fault| fault.tell(&paths))?;
-        match kind {
-            Kind::Ready => {}
-            Kind::Blank => return Ok(None),
-            Kind::Older => return SqliteStore::open_write(path).map(Some),
-            Kind::Newer(_) | Kind::Foreign => return Err(refusal(kind, &paths)),
-        }
-        Ok(Some(SqliteStore {
-            conn,
-            paths,
-            queue: None,
-        }))
+        SqliteStore::read_migrated(path, MIGRATIONS)
     }
 
     /// Opens for writing; creates what is missing, private to the user. Any number of processes may
     /// do this at once, also for the first time.
     pub fn open_write(path: &Path) -> StoreResult<SqliteStore> {
-        SqliteStore::open_migrated(path, MIGRATIONS)
+        SqliteStore::write_migrated(path, MIGRATIONS)
     }
 
-    fn open_migrated(path: &Path, migrations: &[&str]) -> StoreResult<SqliteStore> {
+    fn read_migrated(path: &Path, migrations: &[&str]) -> StoreResult<Option<SqliteStore>> {
+        let Some((paths, Found::Something)) = place::look(path)? else {
+            return Ok(None);
+        };
+        let (conn, kind) =
+            connect_to_read(&paths, migrations).map_err(|fault| fault.tell(&paths))?;
+        match kind {
+            Kind::Ready => Ok(Some(SqliteStore {
+                conn,
+                paths,
+                queue: None,
+            })),
+            Kind::Blank => Ok(None),
+            Kind::Older => {
+                drop(conn);
+                SqliteStore::write_migrated(path, migrations).map(Some)
+            }
+            Kind::Newer(_) | Kind::Foreign => Err(refusal(kind, &paths, migrations)),
+        }
+    }
+
+    fn write_migrated(path: &Path, migrations: &[&str]) -> StoreResult<SqliteStore> {
         let (paths, queue) = place::prepare(path)?;
         let conn =
             connect_to_write(&paths, &queue, migrations).map_err(|fault| fault.tell(&paths))?;
@@ -232,14 +239,14 @@ fn wait_when_busy(conn: &mut Connection) -> Tried<()> {
     Ok(())
 }
 
-fn connect_to_read(paths: &Paths) -> Tried<(Connection, Kind)> {
+fn connect_to_read(paths: &Paths, migrations: &[&str]) -> Tried<(Connection, Kind)> {
     let looked = connect(&paths.db, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| {
-        let kind = schema::kind(&conn, MIGRATIONS)?;
+        let kind = schema::kind(&conn, migrations)?;
         Ok((conn, kind))
     });
     match looked {
         Err(Fault::Sql(error)) if cannot_open(&error) && is_frozen(paths) => {
-            connect_to_frozen(paths)
+            connect_to_frozen(paths, migrations)
         }
         looked => looked,
     }
@@ -256,7 +263,7 @@ fn is_frozen(paths: &Paths) -> bool {
 }
 
 /// Reads a file that nobody changes, without locks and without side files.
-fn connect_to_frozen(paths: &Paths) -> Tried<(Connection, Kind)> {
+fn connect_to_frozen(paths: &Paths, migrations: &[&str]) -> Tried<(Connection, Kind)> {
     let mut uri = String::from("file:");
     for byte in paths.db.as_os_str().as_bytes() {
         match byte {
@@ -269,7 +276,7 @@ fn connect_to_frozen(paths: &Paths) -> Tried<(Connection, Kind)> {
     uri.push_str("?immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let conn = connect(Path::new(&uri), flags)?;
-    let kind = schema::kind(&conn, MIGRATIONS)?;
+    let kind = schema::kind(&conn, migrations)?;
     Ok((conn, kind))
 }
 
@@ -281,7 +288,9 @@ fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[&str]) -> Tried<
             let _turn = turn(queue, QUEUE_LIMIT);
             migrate(&conn, migrations)?;
         }
-        kind @ (Kind::Newer(_) | Kind::Foreign) => return Err(refusal(kind, paths).into()),
+        kind @ (Kind::Newer(_) | Kind::Foreign) => {
+            return Err(refusal(kind, paths, migrations).into());
+        }
     }
     conn.execute_batch(&format!(
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {LONG_WAL_FRAMES}"
@@ -316,11 +325,11 @@ fn pause((least_us, most_us): (u64, u64)) {
     std::thread::sleep(Duration::from_micros(us));
 }
 
-fn refusal(kind: Kind, paths: &Paths) -> StoreError {
+fn refusal(kind: Kind, paths: &Paths, migrations: &[&str]) -> StoreError {
     match kind {
         Kind::Newer(found) => StoreError::Newer {
             found,
-            known: i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
+            known: i64::try_from(migrations.len()).unwrap_or(i64::MAX),
             store: paths.db.display().to_string(),
         },
         _ => fault::foreign(paths),

@@ -200,10 +200,9 @@ fn create_directory(path: &Path) -> StoreResult<()> {
         .mode(0o700)
         .create(parent)
         .map_err(|error| unusable(parent, &error))?;
-    for directory in parent
-        .ancestors()
-        .take_while(|directory| *directory != above)
-    {
+    // The new directory itself is synced when a file is created in it.
+    let above_new = parent.ancestors().skip(1);
+    for directory in above_new.take_while(|directory| *directory != above) {
         sync_directory(directory)?;
     }
     sync_directory(above)

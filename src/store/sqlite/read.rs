@@ -219,9 +219,10 @@ fn open_inline(conn: &Connection, output: &OutputRef) -> Tried<OpenOutput> {
 
 fn open_spool(paths: &Paths, output: &OutputRef) -> StoreResult<OpenOutput> {
     let path = paths.spool(&output.nonce, output.number);
+    // NONBLOCK: whatever else stands at that name must not block.
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open(&path);
     match opened {
         Ok(file) => Ok(OpenOutput::File(file)),

@@ -75,6 +75,17 @@ pub enum Kind {
 
 /// Looks at the marks that the database carries, before anything else is read or written.
 pub fn kind(conn: &Connection, migrations: &[&str]) -> Tried<Kind> {
+    match kind_so_far(conn, migrations)? {
+        // The two marks are two reads, and someone may have set them in between.
+        Kind::Blank | Kind::Foreign if conn.is_autocommit() => {
+            let snapshot = conn.unchecked_transaction()?;
+            kind_so_far(&snapshot, migrations)
+        }
+        kind => Ok(kind),
+    }
+}
+
+fn kind_so_far(conn: &Connection, migrations: &[&str]) -> Tried<Kind> {
     let id = header_value(conn, "PRAGMA application_id")?;
     let version = header_value(conn, "PRAGMA user_version")?;
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);

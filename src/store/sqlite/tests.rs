@@ -6,6 +6,7 @@ use crate::domain::owner::{LockFileId, OwnerRef, ProcessRef};
 use crate::domain::record::{CommandLine, Source};
 use crate::domain::time::{BootId, Ttl, UnixMs};
 use crate::engine::store::{Claiming, NewClaim, NewOutput, OutputBody, TokenChoice};
+use crate::process::locks::LockFile;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -216,6 +217,26 @@ fn a_symbolic_link_is_refused_and_a_linked_directory_is_not() {
 }
 
 #[test]
+fn a_store_of_another_user_is_refused() {
+    let home = Home::new();
+    drop(SqliteStore::open_write(&home.path()).unwrap());
+    let another = system::effective_user() + 1;
+    // Only root can give files away.
+    if std::os::unix::fs::chown(home.file("state"), Some(another), None).is_err() {
+        return;
+    }
+    drop(SqliteStore::open_write(&home.path()).unwrap());
+    std::os::unix::fs::chown(home.path(), Some(another), None).unwrap();
+    for error in [
+        refused(SqliteStore::open_write(&home.path())),
+        refused(SqliteStore::open_read(&home.path())),
+    ] {
+        assert!(matches!(error, StoreError::Place(_)), "{error}");
+        assert!(error.to_string().contains("another user"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_no_file_or_no_name_is_refused() {
     let home = Home::new();
     let dir = home.file("dir.db");
@@ -317,7 +338,7 @@ fn migrations_are_applied_once_each() {
     let mut later = MIGRATIONS.to_vec();
     later.push("ALTER TABLE guard ADD COLUMN extra INTEGER");
     for _ in 0..2 {
-        let store = SqliteStore::open_migrated(&home.path(), &later).unwrap();
+        let store = SqliteStore::write_migrated(&home.path(), &later).unwrap();
         schema::migrate(&store.conn, &later).unwrap();
         assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
         assert_eq!(
@@ -326,7 +347,7 @@ fn migrations_are_applied_once_each() {
         );
     }
     let blank = Home::new();
-    let mut store = SqliteStore::open_migrated(&blank.path(), &later).unwrap();
+    let mut store = SqliteStore::write_migrated(&blank.path(), &later).unwrap();
     assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
     claim(&mut store, "k", 1).unwrap();
 }
@@ -334,14 +355,14 @@ fn migrations_are_applied_once_each() {
 #[test]
 fn an_older_store_is_brought_up_to_date_also_for_reading() {
     let home = Home::new();
-    let store = SqliteStore::open_write(&home.path()).unwrap();
-    // One version before the first: the marks are there, the tables are not.
-    drop(store);
-    let older = schema::kind(
-        &SqliteStore::open_write(&home.path()).unwrap().conn,
-        &["", ""],
-    );
-    assert_eq!(older.unwrap(), Kind::Older);
+    claim(&mut SqliteStore::open_write(&home.path()).unwrap(), "k", 1).unwrap();
+    let mut later = MIGRATIONS.to_vec();
+    later.push("ALTER TABLE guard ADD COLUMN extra INTEGER");
+    let mut store = SqliteStore::read_migrated(&home.path(), &later)
+        .unwrap()
+        .unwrap();
+    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
+    assert!(store.find(&name("k")).unwrap().is_some());
 }
 
 #[test]
@@ -372,3 +393,167 @@ fn the_library_is_built_as_correctness_needs_it() {
     // The log with the worst bug of recent years is behind us: fixed in 3.51.3.
     assert!(rusqlite::version_number() >= 3_051_003);
 }
+
+#[test]
+fn a_connection_for_reading_writes_nothing() {
+    let home = Home::new();
+    drop(SqliteStore::open_write(&home.path()).unwrap());
+    let mut store = SqliteStore::open_read(&home.path()).unwrap().unwrap();
+    let error = refused(claim(&mut store, "k", 1));
+    assert!(matches!(error, StoreError::ReadOnly(_)), "{error}");
+    assert_eq!(store.find(&name("k")).unwrap(), None);
+}
+
+#[test]
+fn closing_for_a_fork_closes_and_leaves_the_log() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    claim(&mut store, "k", 1).unwrap();
+    let paths = store.paths().clone();
+    let frames = wal_frames(&paths);
+    assert!(frames > 0);
+    store.close_for_fork().unwrap();
+    assert_eq!(wal_frames(&paths), frames);
+    let mut open_files = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    assert!(!open_files.any(|file| file.starts_with(paths.directory())));
+    let mut reader = SqliteStore::open_read(&home.path()).unwrap().unwrap();
+    assert!(reader.find(&name("k")).unwrap().is_some());
+    reader.close_for_fork().unwrap();
+}
+
+#[test]
+fn only_a_long_log_is_folded_in() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    store.pragma("PRAGMA wal_autocheckpoint = 0").unwrap();
+    let paths = store.paths().clone();
+    claim(&mut store, "first", 0).unwrap();
+    let short = wal_frames(&paths);
+    store.checkpoint_if_long().unwrap();
+    assert_eq!(wal_frames(&paths), short);
+    let mut n = 0;
+    while wal_frames(&paths) <= LONG_WAL_FRAMES {
+        n += 1;
+        claim(&mut store, &format!("k{n}"), n).unwrap();
+    }
+    // A reader that still needs the log is not waited for.
+    let reader = SqliteStore::open_read(&home.path()).unwrap().unwrap();
+    let snapshot = reader.conn.unchecked_transaction().unwrap();
+    tx::find(&snapshot, &name("first")).unwrap();
+    claim(&mut store, "last", 200).unwrap();
+    store.checkpoint_if_long().unwrap();
+    assert!(wal_frames(&paths) > LONG_WAL_FRAMES);
+    drop(snapshot);
+    store.checkpoint_if_long().unwrap();
+    assert_eq!(wal_frames(&paths), 0);
+    assert!(store.find(&name("last")).unwrap().is_some());
+}
+
+#[test]
+fn bytes_of_the_lock_file_are_no_part_of_the_queue() {
+    let home = Home::new();
+    let paths = SqliteStore::prepare_place(&home.path()).unwrap();
+    let locks = LockFile::open(&paths.locks).unwrap();
+    let _held = [locks.hold(0).unwrap(), locks.hold(1 << 61).unwrap()];
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let queue = Queue::open(&paths.locks).unwrap();
+    claim(&mut store, "k", 1).unwrap();
+    assert!(
+        turn(&queue, QUEUE_GLANCE).is_some(),
+        "the turn was given back"
+    );
+}
+
+#[test]
+fn a_holder_that_is_stopped_does_not_stop_the_others() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let queue = Queue::open(&store.paths().locks).unwrap();
+    let _stopped = turn(&queue, QUEUE_GLANCE).unwrap();
+    claim(&mut store, "k", 1).unwrap();
+    store.checkpoint_if_long().unwrap();
+}
+
+#[test]
+fn a_busy_store_is_told_and_works_again_later() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let other = SqliteStore::open_write(&home.path()).unwrap();
+    let writing = Transaction::new_unchecked(&other.conn, TransactionBehavior::Immediate).unwrap();
+    store.conn.busy_handler(None::<fn(i32) -> bool>).unwrap();
+    let error = refused(claim(&mut store, "k", 1));
+    assert!(matches!(error, StoreError::Busy(_)), "{error}");
+    assert!(error.to_string().contains("s.db"), "{error}");
+    drop(writing);
+    claim(&mut store, "k", 1).unwrap();
+}
+
+/// Allows the database so many more pages than it has.
+fn limit_pages(store: &SqliteStore, more: i64) {
+    let pages: i64 = store
+        .conn
+        .query_row("PRAGMA page_count", [], |row| row.get(0))
+        .unwrap();
+    let sql = format!("PRAGMA max_page_count = {}", pages + more);
+    let _: i64 = store.conn.query_row(&sql, [], |row| row.get(0)).unwrap();
+}
+
+#[test]
+fn without_room_nothing_is_claimed_and_a_smaller_settle_still_works() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let id = claim(&mut store, "k", 1).unwrap();
+    limit_pages(&store, 0);
+    let mut big = new_claim(2);
+    big.command.argv = Some(vec![vec![b'x'; 40_000]]);
+    let result = store.claim(&name("big"), &mut |_| {
+        Ok(Claiming::Claim(Box::new(big.clone())))
+    });
+    let error = refused(result);
+    assert!(matches!(error, StoreError::Full(_)), "{error}");
+    assert!(error.to_string().contains("free some space"), "{error}");
+    assert_eq!(store.find(&name("big")).unwrap(), None);
+    let error = refused(settle(&mut store, &id, OutputBody::Inline(vec![7; 16_000])));
+    assert!(matches!(error, StoreError::Full(_)), "{error}");
+    assert_eq!(
+        store.find(&name("k")).unwrap().unwrap().state,
+        State::Running
+    );
+    let fenced = settle(&mut store, &id, OutputBody::Nothing).unwrap();
+    assert_eq!(fenced, Fenced::Done);
+    limit_pages(&store, 100);
+    assert!(
+        store
+            .claim(&name("big"), &mut |_| Ok(Claiming::Claim(Box::new(
+                big.clone()
+            ))))
+            .is_ok()
+    );
+}
+
+#[test]
+fn many_free_pages_go_back_to_the_file_system() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    for n in 0..100 {
+        let id = claim(&mut store, &format!("k{n}"), n).unwrap();
+        settle(&mut store, &id, OutputBody::Inline(vec![n; 16_000])).unwrap();
+    }
+    let pages = |store: &SqliteStore| -> i64 {
+        let sql = "PRAGMA page_count";
+        store.conn.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let before = pages(&store);
+    while store.purge(&stamp(10_000), 16, Duration::ZERO).unwrap() > 0 {}
+    let after = pages(&store);
+    assert!(
+        after < before - PAGES_A_BATCH_AT_LEAST,
+        "{before} pages, then {after}"
+    );
+    claim(&mut store, "k", 1).unwrap();
+}
+
+/// One batch, as the housekeeping gives them back.
+const PAGES_A_BATCH_AT_LEAST: i64 = 60;

@@ -7,7 +7,7 @@ use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::record::{OutputRef, Place};
 use crate::engine::detail::output_to_detail;
 use crate::engine::event::{EventKind, NewEvent};
-use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreResult};
+use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value as Json;
 use std::path::PathBuf;
@@ -126,7 +126,11 @@ impl Tx<'_> {
             OutputBody::Spooled(path) => {
                 let wanted = self.paths.spool(&nonce, output.number);
                 if path.file_name() != wanted.file_name() {
-                    return Err(Fault::Damaged("a spool file has another claim's name"));
+                    return Err(StoreError::Other(format!(
+                        "the spool file {} is not named after its claim; report this",
+                        path.display()
+                    ))
+                    .into());
                 }
                 (Place::Spool, None)
             }
