@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_tree_is_its_byte_and_the_processes_that_closed_it() {
         let place = Place::new();
-        let child = shell("sleep 1000").process;
+        let child = shell("exec sleep 90").process;
         let owner = place.owner(nobody(), Some(child));
         let held = LockFile::open(&place.path()).expect("open").hold(22);
         let path = place.path();
