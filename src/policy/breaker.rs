@@ -473,5 +473,4 @@ fn part(value: &Value) -> Option<Part> {
 }
 
 #[cfg(test)]
-#[path = "breaker_tests.rs"]
 mod tests;

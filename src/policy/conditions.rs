@@ -408,5 +408,4 @@ impl FromStr for SuccessCodes {
 }
 
 #[cfg(test)]
-#[path = "conditions_tests.rs"]
 mod tests;

@@ -267,5 +267,4 @@ fn matched(conditions: Option<&Conditions>, facts: &Facts) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "outcome_tests.rs"]
 mod tests;

@@ -259,5 +259,4 @@ fn wanted(conditions: Option<&Conditions>, list: List) -> impl Iterator<Item = W
 }
 
 #[cfg(test)]
-#[path = "patterns_tests.rs"]
 mod tests;

@@ -477,5 +477,4 @@ fn forbidden(moment: &Moment) -> Option<Why> {
 }
 
 #[cfg(test)]
-#[path = "retry_tests.rs"]
 mod tests;

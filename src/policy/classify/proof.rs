@@ -69,7 +69,11 @@ fn short_group(arg: &str) -> Option<&str> {
 
 /// An upload whose file may be a pattern for several.
 fn uploads_several(call: &Invocation) -> bool {
-    let upload = |a: &str| a == "--upload-file" || short_group(a).is_some_and(|g| g.contains('T'));
+    let valued = |a: &str| {
+        let group = short_group(a)?;
+        group.chars().find(|c| CURL_SHORT_VALUED.contains(*c))
+    };
+    let upload = |a: &str| a == "--upload-file" || valued(a) == Some('T');
     let pattern = |a: &str| a.contains(['{', '[']);
     call.texts().any(|a| upload(&a)) && call.texts().any(|a| pattern(&a))
 }

@@ -165,9 +165,7 @@ impl Classifier {
 /// The tool that a peeled command line runs.
 fn find(peeled: &Peeled) -> Option<&'static Tool> {
     let fallback = || Tool::named("timeout").filter(|_| peeled.timeout);
-    let Some((command, args)) = peeled.argv.split_first() else {
-        return None;
-    };
+    let (command, args) = peeled.argv.split_first()?;
     let base = base_name(command);
     let mut fitting = TOOLS.iter().copied().filter(|tool| tool.runs(base, args));
     fitting.next().or_else(fallback)

@@ -1,6 +1,6 @@
-use super::super::state::testing::at_ms;
 use super::*;
 use crate::domain::outcome::Exit;
+use crate::policy::state::testing::at_ms;
 use proptest::prelude::*;
 
 fn spec(text: &str) -> BreakerSpec {
