@@ -2,7 +2,7 @@
 
 use super::super::proof;
 use super::super::{Says, Tool};
-use super::{FAILED, PERMANENT, TOOL, UNCERTAIN, row, safe, throttled};
+use super::{FAILED, PERMANENT, TOOL, UNCERTAIN, row, safe};
 
 pub static NPM: Tool = Tool {
     name: "npm",
@@ -20,7 +20,7 @@ pub static NPM: Tool = Tool {
         row(
             "the answer was lost",
             &[(1, 1)],
-            r"ECONNRESET|FETCH_ERROR|\bE5\d\d",
+            r"ECONNRESET|FETCH_ERROR",
             UNCERTAIN,
         )
         .seen(),
@@ -32,19 +32,13 @@ pub static NPM: Tool = Tool {
         )
         .seen(),
         row(
-            "the registry throttles",
+            "an HTTP error",
             &[(1, 1)],
-            r"\bE429\b",
-            throttled(proof::npm),
+            r"\bE(\d{3})\b",
+            Says::Http(proof::npm),
         )
         .seen(),
-        row(
-            "the registry refused",
-            &[(1, 1)],
-            r"\bE4\d\d|ENEEDAUTH",
-            PERMANENT,
-        )
-        .seen(),
+        row("nobody is logged in", &[(1, 1)], r"ENEEDAUTH", PERMANENT).seen(),
     ],
     ..TOOL
 };

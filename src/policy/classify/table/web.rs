@@ -2,8 +2,7 @@
 
 use super::super::proof;
 use super::super::{Says, Tool, Unmatched};
-use super::{FAILED, PERMANENT, TOOL, UNCERTAIN, code, row, safe, throttled};
-use crate::domain::outcome::Class;
+use super::{FAILED, PERMANENT, TOOL, UNCERTAIN, code, row, safe};
 
 pub static CURL: Tool = Tool {
     name: "curl",
@@ -186,7 +185,7 @@ pub static PYTHON: Tool = Tool {
         row(
             "the answer was lost",
             &[(1, 1)],
-            r"ReadTimeout|Connection aborted|IncompleteRead|TimeoutError",
+            r"ReadTimeout|Connection aborted|RemoteDisconnected|ConnectionResetError|IncompleteRead|TimeoutError",
             UNCERTAIN,
         )
         .seen(),
@@ -324,16 +323,16 @@ pub static GIT: Tool = Tool {
     rows: &[
         row("it had pushed before", FAILED, r"^To ", Says::Repeats).seen(),
         row(
-            "the server throttles",
+            "refused before the push",
             &[(128, 128)],
-            r"error: 429",
-            throttled(proof::git_push),
+            r"returned error: (4\d\d)",
+            Says::Http(proof::git_push),
         )
         .seen(),
         row(
-            "the server refused before the push",
+            "refused before the push",
             &[(128, 128)],
-            r"could not read Username|not found|error: 40",
+            r"could not read Username|not found",
             PERMANENT,
         )
         .seen(),
@@ -357,23 +356,16 @@ pub static GIT: Tool = Tool {
             PERMANENT,
         ),
         row(
-            "the server throttles",
+            "an HTTP error",
             &[(1, 1)],
-            r"RPC failed; HTTP 429",
-            throttled(proof::git_push),
-        )
-        .seen(),
-        row(
-            "the server refused the push",
-            &[(1, 1)],
-            r"RPC failed; HTTP 4",
-            PERMANENT,
+            r"RPC failed; HTTP (\d{3})",
+            Says::Http(proof::git_push),
         )
         .seen(),
         row(
             "the answer was lost",
             &[(1, 1)],
-            r"RPC failed; (curl|HTTP 5)",
+            r"RPC failed; curl",
             UNCERTAIN,
         )
         .seen(),
@@ -381,7 +373,7 @@ pub static GIT: Tool = Tool {
             "the server rejected the push",
             &[(1, 1)],
             r"\[(remote )?rejected",
-            Says::Class(Class::Permanent, proof::always),
+            PERMANENT,
         )
         .seen(),
     ],
