@@ -89,7 +89,11 @@ pub struct Presenter<'a> {
 impl<'a> Presenter<'a> {
     /// For one call, which began at `started` of the monotonic clock.
     pub fn new(plan: &'a Plan, speech: &'a Speech, started: Duration) -> Presenter<'a> {
-        Presenter { plan, speech, started }
+        Presenter {
+            plan,
+            speech,
+            started,
+        }
     }
 
     /// A refusal or a failure of idem's own, which even `-q` lets through.
@@ -121,13 +125,21 @@ impl<'a> Presenter<'a> {
         let Err(error) = delivered.and_then(|()| self.report(&answer)) else {
             return self.after_undelivered(&answer, code);
         };
-        self.complain(&format!("{error}; the result is recorded, a repeat delivers it again"));
+        self.complain(&format!(
+            "{error}; the result is recorded, a repeat delivers it again"
+        ));
         if code == 0 { exit::OWN_FAILURE } else { code }
     }
 
     /// Live output that could not be delivered is as bad as a replay that could not.
     fn after_undelivered(&self, answer: &Answer<'_>, code: i32) -> i32 {
-        let Answer::Executed { undelivered: Some((stream, errno)), .. } = answer else { return code };
+        let Answer::Executed {
+            undelivered: Some((stream, errno)),
+            ..
+        } = answer
+        else {
+            return code;
+        };
         let name = match stream {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",
@@ -160,26 +172,43 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    fn print_json(&self, answer: &Answer<'_>, output: Option<Recording>) -> Result<(), ReplayError> {
+    fn print_json(
+        &self,
+        answer: &Answer<'_>,
+        output: Option<Recording>,
+    ) -> Result<(), ReplayError> {
         let report = self.facts(answer);
         let output = output.unwrap_or_else(|| Recording::from_bytes(Vec::new()));
         let mut out = io::BufWriter::new(io::stdout().lock());
-        let written = json_out::write_object(&mut out, &report.first(), Some(output), &report.last())
-            .map_err(|error| error.to_string())
-            .and_then(|()| writeln!(out).and_then(|()| out.flush()).map_err(|error| error.to_string()));
+        let written =
+            json_out::write_object(&mut out, &report.first(), Some(output), &report.last())
+                .map_err(|error| error.to_string())
+                .and_then(|()| {
+                    writeln!(out)
+                        .and_then(|()| out.flush())
+                        .map_err(|error| error.to_string())
+                });
         match written {
             Ok(()) => Ok(()),
-            Err(error) => {
-                Err(ReplayError::Write { stream: Stream::Stdout, error: io::Error::other(error) })
-            }
+            Err(error) => Err(ReplayError::Write {
+                stream: Stream::Stdout,
+                error: io::Error::other(error),
+            }),
         }
     }
 
     fn report(&self, answer: &Answer<'_>) -> Result<(), String> {
-        let Some(path) = &self.speech.report else { return Ok(()) };
+        let Some(path) = &self.speech.report else {
+            return Ok(());
+        };
         let mut text = self.facts(answer).without_streams().to_string();
         text.push('\n');
-        std::fs::write(path, text).map_err(|error| format!("the report {} could not be written: {error}", path.display()))
+        std::fs::write(path, text).map_err(|error| {
+            format!(
+                "the report {} could not be written: {error}",
+                path.display()
+            )
+        })
     }
 
     /// The lines on stderr.
@@ -187,25 +216,44 @@ impl<'a> Presenter<'a> {
         let now = clock::now();
         match answer {
             Answer::Skipped | Answer::Detached(_) => {}
-            Answer::Refused { refusal, name, record, pids, waited } => {
+            Answer::Refused {
+                refusal,
+                name,
+                record,
+                pids,
+                waited,
+            } => {
                 self.complain(&say::refusal(*refusal, name, *record, pids, *waited));
             }
             Answer::Guarded(guarded) => self.complain(&guarded.why),
-            Answer::Replayed { record, old_failure, derived } => {
+            Answer::Replayed {
+                record,
+                old_failure,
+                derived,
+            } => {
                 if *old_failure {
                     self.mention(&say::old_failure(record, &now));
                 }
                 if *derived {
                     self.mention(&say::derived_replay(!io::stdin().is_terminal()));
                 }
-                if !old_failure && self.plan.previous.is_none() && let Some(line) = say::nearly_expired(record, &now) {
+                if !old_failure
+                    && self.plan.previous.is_none()
+                    && let Some(line) = say::nearly_expired(record, &now)
+                {
                     self.mention(&line);
                 }
                 self.about_output(record.output.as_ref());
             }
             Answer::Waited { record } => {
                 if record.state == State::Unknown {
-                    self.complain(&say::refusal(Refusal::Unknown, &record.name, Some(record), &[], true));
+                    self.complain(&say::refusal(
+                        Refusal::Unknown,
+                        &record.name,
+                        Some(record),
+                        &[],
+                        true,
+                    ));
                 }
                 self.about_output(record.output.as_ref());
             }
@@ -221,7 +269,9 @@ impl<'a> Presenter<'a> {
                     self.mention(note);
                 }
             }
-            Answer::KeeperLost { claimed } => self.complain(&keeper_lost(&self.plan.name, *claimed)),
+            Answer::KeeperLost { claimed } => {
+                self.complain(&keeper_lost(&self.plan.name, *claimed))
+            }
         }
     }
 
@@ -249,7 +299,12 @@ impl<'a> Presenter<'a> {
             duration: elapsed,
         };
         match answer {
-            Answer::Skipped => Report { done: Done::Skipped, next: Next::Wait, state: Some(State::Running), ..base },
+            Answer::Skipped => Report {
+                done: Done::Skipped,
+                next: Next::Wait,
+                state: Some(State::Running),
+                ..base
+            },
             Answer::Detached(generation) => Report {
                 done: Done::Detached,
                 next: Next::Wait,
@@ -257,7 +312,12 @@ impl<'a> Presenter<'a> {
                 generation: Some(*generation),
                 ..base
             },
-            Answer::Refused { refusal, name, record, .. } => refused(base, *refusal, name, *record),
+            Answer::Refused {
+                refusal,
+                name,
+                record,
+                ..
+            } => refused(base, *refusal, name, *record),
             Answer::Guarded(guarded) => Report {
                 reason: Some(guarded.why.clone()),
                 next: Next::RetryLater,
@@ -273,39 +333,56 @@ impl<'a> Presenter<'a> {
                 next: next_of(result.state, result.class, result.exit_code),
                 exit_code: result.exit_code,
                 generation: Some(result.generation),
-                truncated: result.output.is_some_and(|output| output.truncated || output.lost),
+                truncated: result
+                    .output
+                    .is_some_and(|output| output.truncated || output.lost),
                 settled_at: Some(result.settled_at),
                 ..base
             },
             Answer::Executed { executed, .. } => of_execution(base, executed),
-            Answer::KeeperLost { .. } => {
-                Report { state: Some(State::Unknown), next: Next::AskHuman, ..base }
-            }
+            Answer::KeeperLost { .. } => Report {
+                state: Some(State::Unknown),
+                next: Next::AskHuman,
+                ..base
+            },
         }
     }
 }
 
 fn refused(base: Report, refusal: Refusal, name: &OpName, record: Option<&Record>) -> Report {
     let base = match record {
-        Some(record) => Report { name: name.clone(), ..of_record(base, Done::Refused, record) },
+        Some(record) => Report {
+            name: name.clone(),
+            ..of_record(base, Done::Refused, record)
+        },
         None => base,
     };
     let (next, state) = match refusal {
         Refusal::StillRunning => (Next::Wait, Some(State::Running)),
         Refusal::Mismatch | Refusal::OwnAncestry => (Next::FixRequest, base.state),
         Refusal::Unknown => (Next::AskHuman, Some(State::Unknown)),
-        Refusal::NeedsApproval | Refusal::Rejected | Refusal::ProposalExpired => (Next::AskHuman, base.state),
+        Refusal::NeedsApproval | Refusal::Rejected | Refusal::ProposalExpired => {
+            (Next::AskHuman, base.state)
+        }
     };
     let reason = match refusal {
         Refusal::StillRunning => "still running".to_owned(),
         Refusal::Mismatch => "the key was used for a different command".to_owned(),
-        Refusal::Unknown => base.reason.clone().unwrap_or_else(|| "whoever ran it is gone".to_owned()),
+        Refusal::Unknown => base
+            .reason
+            .clone()
+            .unwrap_or_else(|| "whoever ran it is gone".to_owned()),
         Refusal::NeedsApproval => "needs approval".to_owned(),
         Refusal::Rejected => "rejected".to_owned(),
         Refusal::ProposalExpired => "the proposal has expired".to_owned(),
         Refusal::OwnAncestry => "the call runs under this very operation".to_owned(),
     };
-    Report { next, state, reason: Some(reason), ..base }
+    Report {
+        next,
+        state,
+        reason: Some(reason),
+        ..base
+    }
 }
 
 fn of_record(base: Report, done: Done, record: &Record) -> Report {
@@ -318,7 +395,9 @@ fn of_record(base: Report, done: Done, record: &Record) -> Report {
         exit_code: record.exit_code,
         generation: Some(record.generation),
         attempts: record.attempts,
-        truncated: record.output.is_some_and(|output| output.truncated || output.lost),
+        truncated: record
+            .output
+            .is_some_and(|output| output.truncated || output.lost),
         settled_at: record.settled_at(),
         ..base
     }
@@ -334,7 +413,10 @@ fn of_execution(base: Report, executed: &Executed) -> Report {
         exit_code: executed.exit_code,
         generation: Some(executed.generation),
         attempts: executed.attempts,
-        truncated: executed.output.as_ref().is_some_and(|output| output.truncated || output.lost),
+        truncated: executed
+            .output
+            .as_ref()
+            .is_some_and(|output| output.truncated || output.lost),
         settled_at: Some(executed.settled_at),
         ..base
     }
@@ -342,9 +424,14 @@ fn of_execution(base: Report, executed: &Executed) -> Report {
 
 fn keeper_lost(name: &OpName, claimed: bool) -> String {
     if claimed {
-        format!("the keeper of {name} was killed, so its outcome is unknown; once nothing of it runs any more, {}", say::about_unknown(name))
+        format!(
+            "the keeper of {name} was killed, so its outcome is unknown; once nothing of it runs any more, {}",
+            say::about_unknown(name)
+        )
     } else {
-        format!("the keeper of {name} was killed before it told of a claim; look at it with `idem status`")
+        format!(
+            "the keeper of {name} was killed before it told of a claim; look at it with `idem status`"
+        )
     }
 }
 
@@ -377,7 +464,11 @@ pub fn settled_code(state: State, class: Option<Class>, exit_code: Option<i32>) 
 
 /// One of the caller's descriptors as a place to replay to.
 fn target(fd: i32) -> Target {
-    if entry::state().was_closed(fd) { Target::Absent } else { Target::Fd(fd) }
+    if entry::state().was_closed(fd) {
+        Target::Absent
+    } else {
+        Target::Fd(fd)
+    }
 }
 
 /// One line on stderr. Where stderr cannot be written there is nobody to tell.

@@ -14,7 +14,11 @@ pub fn shell(word: &str) -> Cow<'_, str> {
 
 /// An operation as the arguments of a verb: its key, and its scope where it has one.
 pub fn operation(name: &OpName) -> String {
-    let dashed = if name.key.as_str().starts_with('-') { "-- " } else { "" };
+    let dashed = if name.key.as_str().starts_with('-') {
+        "-- "
+    } else {
+        ""
+    };
     let key = shell(name.key.as_str());
     match name.scope.as_str() {
         "" => format!("{dashed}{key}"),
@@ -24,13 +28,18 @@ pub fn operation(name: &OpName) -> String {
 
 /// A command for people: quoted, and cut after `most` characters.
 pub fn command(argv: &[Vec<u8>], most: usize) -> String {
-    let words: Vec<String> =
-        argv.iter().map(|word| shell(&String::from_utf8_lossy(word)).into_owned()).collect();
+    let words: Vec<String> = argv
+        .iter()
+        .map(|word| shell(&String::from_utf8_lossy(word)).into_owned())
+        .collect();
     let line = words.join(" ").replace(|c: char| c.is_control(), "?");
     if line.chars().count() <= most {
         return line;
     }
-    line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    line.chars()
+        .take(most.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }
 
 #[cfg(test)]

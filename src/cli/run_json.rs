@@ -78,12 +78,21 @@ impl Report {
         put("decision", self.done.word().into());
         put("scope", self.name.scope.as_str().into());
         put("key", self.name.key.as_str().into());
-        put("state", self.state.map_or(Value::Null, |state| state.word().into()));
-        put("reason", self.reason.clone().map_or(Value::Null, Value::from));
+        put(
+            "state",
+            self.state.map_or(Value::Null, |state| state.word().into()),
+        );
+        put(
+            "reason",
+            self.reason.clone().map_or(Value::Null, Value::from),
+        );
         put("next", self.next.word().into());
         put("retry_at", moment(self.retry_at));
         put("exit_code", self.exit_code.map_or(Value::Null, Value::from));
-        put("generation", self.generation.map_or(Value::Null, |g| g.0.into()));
+        put(
+            "generation",
+            self.generation.map_or(Value::Null, |g| g.0.into()),
+        );
         put("attempts", self.attempts.into());
         fields
     }
@@ -92,7 +101,10 @@ impl Report {
     pub fn last(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("truncated".to_owned(), self.truncated.into());
-        fields.insert("degraded".to_owned(), self.degraded.clone().map_or(Value::Null, Value::from));
+        fields.insert(
+            "degraded".to_owned(),
+            self.degraded.clone().map_or(Value::Null, Value::from),
+        );
         let settled = self.settled_at.map_or(Value::Null, |at| rfc3339(at).into());
         fields.insert("settled_at".to_owned(), settled);
         let ms = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
@@ -114,8 +126,12 @@ pub fn next_of(state: State, class: Option<Class>, exit_code: Option<i32>) -> Ne
         (State::Succeeded, _) => Next::Done,
         (State::Running, _) => Next::Wait,
         (State::Unknown | State::Held, _) => Next::AskHuman,
-        (State::Failed, Some(Class::Safe)) if matches!(exit_code, Some(126 | 127)) => Next::FixRequest,
-        (State::Failed, Some(Class::Safe | Class::Throttled | Class::Retryable)) => Next::RetryLater,
+        (State::Failed, Some(Class::Safe)) if matches!(exit_code, Some(126 | 127)) => {
+            Next::FixRequest
+        }
+        (State::Failed, Some(Class::Safe | Class::Throttled | Class::Retryable)) => {
+            Next::RetryLater
+        }
         (State::Failed, _) => Next::Done,
     }
 }

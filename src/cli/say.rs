@@ -20,28 +20,51 @@ pub fn about_unknown(name: &OpName) -> String {
 }
 
 /// A refusal.
-pub fn refusal(refusal: Refusal, name: &OpName, record: Option<&Record>, pids: &[i32], waited: bool) -> String {
+pub fn refusal(
+    refusal: Refusal,
+    name: &OpName,
+    record: Option<&Record>,
+    pids: &[i32],
+    waited: bool,
+) -> String {
     let operation = quote::operation(name);
     match refusal {
         Refusal::StillRunning => {
-            let still = if waited { "is still running, the wait ran out" } else { "is still running" };
-            format!("{name} {still}{}; wait for it with `idem wait {operation}`", processes(record, pids))
+            let still = if waited {
+                "is still running, the wait ran out"
+            } else {
+                "is still running"
+            };
+            format!(
+                "{name} {still}{}; wait for it with `idem wait {operation}`",
+                processes(record, pids)
+            )
         }
         Refusal::Mismatch => format!(
             "{name} was used for a different command{}; give this one another key, or `idem forget {operation}` first",
             command(record)
         ),
         Refusal::Unknown => {
-            format!("the outcome of {name} is unknown{}: it may have happened; {}", reason(record), about_unknown(name))
+            format!(
+                "the outcome of {name} is unknown{}: it may have happened; {}",
+                reason(record),
+                about_unknown(name)
+            )
         }
         Refusal::NeedsApproval => {
-            format!("{name} is held and needs approval; look at it with `idem status {operation}`, then `idem approve {operation}`")
+            format!(
+                "{name} is held and needs approval; look at it with `idem status {operation}`, then `idem approve {operation}`"
+            )
         }
         Refusal::Rejected => {
-            format!("{name} was rejected; `idem forget --force {operation}` makes room for a new proposal")
+            format!(
+                "{name} was rejected; `idem forget --force {operation}` makes room for a new proposal"
+            )
         }
         Refusal::ProposalExpired => {
-            format!("the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one")
+            format!(
+                "the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one"
+            )
         }
         Refusal::OwnAncestry => format!(
             "{name} is what this very call runs under, so it would wait for itself; give the inner call another key"
@@ -70,7 +93,10 @@ fn command(record: Option<&Record>) -> String {
 fn reason(record: Option<&Record>) -> String {
     match record {
         Some(record) if record.state == State::Running => " (whoever ran it is gone)".to_owned(),
-        Some(Record { reason: Some(reason), .. }) => format!(" ({reason})"),
+        Some(Record {
+            reason: Some(reason),
+            ..
+        }) => format!(" ({reason})"),
         _ => String::new(),
     }
 }
@@ -87,7 +113,11 @@ pub fn old_failure(record: &Record, now: &Stamp) -> String {
 
 /// A result is handed out although no option named the key.
 pub fn derived_replay(stdin_left_out: bool) -> String {
-    let stdin = if stdin_left_out { "; what stdin brings is not part of it" } else { "" };
+    let stdin = if stdin_left_out {
+        "; what stdin brings is not part of it"
+    } else {
+        ""
+    };
     format!(
         "this is an earlier result: the key was derived from the command and the directory{stdin}; name what counts with --key or --key-from"
     )
@@ -95,12 +125,19 @@ pub fn derived_replay(stdin_left_out: bool) -> String {
 
 /// The stored copy is shorter than what came.
 pub fn truncated(name: &OpName, output: &OutputRef) -> Option<String> {
-    missing_output(name, output.truncated, output.lost, output.stdout_bytes + output.stderr_bytes)
+    missing_output(
+        name,
+        output.truncated,
+        output.lost,
+        output.stdout_bytes + output.stderr_bytes,
+    )
 }
 
 fn missing_output(name: &OpName, truncated: bool, lost: bool, bytes: u64) -> Option<String> {
     if lost {
-        return Some(format!("the output of {name} could not be stored, so it is not replayed; make room and see `idem doctor`"));
+        return Some(format!(
+            "the output of {name} could not be stored, so it is not replayed; make room and see `idem doctor`"
+        ));
     }
     truncated.then(|| {
         format!("the stored output of {name} ends after {bytes} bytes; keep more with --max-output")
@@ -109,7 +146,9 @@ fn missing_output(name: &OpName, truncated: bool, lost: bool, bytes: u64) -> Opt
 
 /// A replay late in its time, of a key without a period.
 pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
-    let Ttl::For(limit) = record.kept_for() else { return None };
+    let Ttl::For(limit) = record.kept_for() else {
+        return None;
+    };
     let age = record.since.age(now);
     (age.as_millis() * 10 > limit.as_millis() * 9).then(|| {
         format!(
@@ -124,7 +163,11 @@ pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
 pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
     let mut lines = Vec::new();
     if executed.class == Class::Uncertain {
-        lines.push(format!("the outcome of {name} is unknown ({}); {}", executed.reason, about_unknown(name)));
+        lines.push(format!(
+            "the outcome of {name} is unknown ({}); {}",
+            executed.reason,
+            about_unknown(name)
+        ));
     }
     match &executed.recorded {
         Recorded::Yes => {

@@ -80,7 +80,10 @@ pub struct Speech {
 
 /// The command typed, the program's name first.
 pub fn command(matches: &ArgMatches) -> Vec<OsString> {
-    matches.get_many::<OsString>("command").map(|all| all.cloned().collect()).unwrap_or_default()
+    matches
+        .get_many::<OsString>("command")
+        .map(|all| all.cloned().collect())
+        .unwrap_or_default()
 }
 
 /// How the call speaks.
@@ -90,7 +93,9 @@ pub fn speech(matches: &ArgMatches) -> Result<Speech, UsageError> {
     }
     Ok(Speech {
         json: flag(matches, "json"),
-        report: value(matches, "report").map(|file| non_empty("report", file).map(PathBuf::from)).transpose()?,
+        report: value(matches, "report")
+            .map(|file| non_empty("report", file).map(PathBuf::from))
+            .transpose()?,
         quiet: flag(matches, "quiet"),
         verbose: flag(matches, "verbose"),
         silent_replay: word(matches, "on-replay") == Some("silent"),
@@ -103,22 +108,40 @@ pub fn named(
     around: &Surroundings<'_>,
     facts: &mut dyn Facts,
 ) -> Result<Named, UsageError> {
-    let at = Timestamp::from_millisecond(around.now.wall.0).map_err(|e| format!("the clock is out of range: {e}"))?;
+    let at = Timestamp::from_millisecond(around.now.wall.0)
+        .map_err(|e| format!("the clock is out of range: {e}"))?;
     let scope = scope(matches, around)?;
     let (key, source) = key(matches, around, facts, at)?;
     let Some(period) = value(matches, "per") else {
-        return Ok(Named { name: OpName { scope, key }, previous: None, period: None, source });
+        return Ok(Named {
+            name: OpName { scope, key },
+            previous: None,
+            period: None,
+            source,
+        });
     };
     let period = Period::parse(text("per", period)?).map_err(|e| format!("--per: {e}"))?;
     let zone = facts.zone().map_err(|e| format!("--per: {e}"))?;
-    let window = period.window(at, &zone).map_err(|e| format!("--per: {e}"))?;
-    let previous = period.previous(&window, &zone).map_err(|e| format!("--per: {e}"))?;
+    let window = period
+        .window(at, &zone)
+        .map_err(|e| format!("--per: {e}"))?;
+    let previous = period
+        .previous(&window, &zone)
+        .map_err(|e| format!("--per: {e}"))?;
     let with = |window: &crate::domain::period::Window| {
-        window.key(&key).map_err(|e| format!("the key with its period {e}; give a shorter key"))
+        window
+            .key(&key)
+            .map_err(|e| format!("the key with its period {e}; give a shorter key"))
     };
     Ok(Named {
-        name: OpName { scope: scope.clone(), key: with(&window)? },
-        previous: Some(OpName { scope, key: with(&previous)? }),
+        name: OpName {
+            scope: scope.clone(),
+            key: with(&window)?,
+        },
+        previous: Some(OpName {
+            scope,
+            key: with(&previous)?,
+        }),
         period: Some((window.starts_at, window.ends_at)),
         source,
     })
@@ -126,8 +149,12 @@ pub fn named(
 
 /// `--scope`, else `IDEM_SCOPE`, else the empty scope.
 pub fn scope(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Scope, UsageError> {
-    let given = value(matches, "scope").cloned().map(|value| ("--scope", value));
-    let Some((from, name)) = given.or_else(|| (around.env)("IDEM_SCOPE").map(|value| ("IDEM_SCOPE", value))) else {
+    let given = value(matches, "scope")
+        .cloned()
+        .map(|value| ("--scope", value));
+    let Some((from, name)) =
+        given.or_else(|| (around.env)("IDEM_SCOPE").map(|value| ("IDEM_SCOPE", value)))
+    else {
         return Ok(Scope::default());
     };
     if name.is_empty() && from == "--scope" {
@@ -142,10 +169,14 @@ fn key(
     facts: &mut dyn Facts,
     at: Timestamp,
 ) -> Result<(Key, KeySource), UsageError> {
-    let ways = ["key", "key-file", "key-from", "step"].into_iter().filter(|name| value(matches, name).is_some());
+    let ways = ["key", "key-file", "key-from", "step"]
+        .into_iter()
+        .filter(|name| value(matches, name).is_some());
     let ways: Vec<&str> = ways.collect();
     if let [first, second, ..] = ways[..] {
-        return Err(format!("--{first} and --{second} both name the key; give one of them"));
+        return Err(format!(
+            "--{first} and --{second} both name the key; give one of them"
+        ));
     }
     if value(matches, "call").is_some() && ways.first() != Some(&"step") {
         return Err("--call needs --task and --step".to_owned());
@@ -155,7 +186,12 @@ fn key(
     }
     let key = match ways.first() {
         Some(&"key") => from_template("--key", required(matches, "key"), facts, at)?,
-        Some(&"key-file") => from_template("--key-file", &key_file(required(matches, "key-file"))?, facts, at)?,
+        Some(&"key-file") => from_template(
+            "--key-file",
+            &key_file(required(matches, "key-file"))?,
+            facts,
+            at,
+        )?,
         Some(&"key-from") => Parts::parse(required(matches, "key-from").as_bytes())
             .map_err(|e| format!("--key-from: {e}"))?
             .key(facts, at)
@@ -164,7 +200,9 @@ fn key(
         None => match (around.env)("IDEM_KEY") {
             Some(template) => from_template("IDEM_KEY", &template, facts, at)?,
             None => {
-                let key = Parts::default_key().key(facts, at).map_err(|e| e.to_string())?;
+                let key = Parts::default_key()
+                    .key(facts, at)
+                    .map_err(|e| e.to_string())?;
                 return Ok((key, KeySource::Derived));
             }
         },
@@ -183,7 +221,9 @@ fn from_template(
     at: Timestamp,
 ) -> Result<Key, UsageError> {
     if template.is_empty() {
-        return Err(format!("{from}: the key is empty; give one, or leave {from} out to derive it"));
+        return Err(format!(
+            "{from}: the key is empty; give one, or leave {from} out to derive it"
+        ));
     }
     Template::parse(template.as_bytes())
         .and_then(|template| template.fill(facts, at))
@@ -193,25 +233,35 @@ fn from_template(
 /// A key file's content; one final newline is not part of it.
 fn key_file(path: &OsStr) -> Result<OsString, UsageError> {
     let shown = PathBuf::from(path);
-    let mut bytes = std::fs::read(path)
-        .map_err(|e| format!("--key-file: {} cannot be read: {e}; give a file that can", shown.display()))?;
+    let mut bytes = std::fs::read(path).map_err(|e| {
+        format!(
+            "--key-file: {} cannot be read: {e}; give a file that can",
+            shown.display()
+        )
+    })?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
     if bytes.is_empty() {
-        return Err(format!("--key-file: {} is empty, and so is the key; write one into it", shown.display()));
+        return Err(format!(
+            "--key-file: {} is empty, and so is the key; write one into it",
+            shown.display()
+        ));
     }
     Ok(OsStr::from_bytes(&bytes).to_owned())
 }
 
 fn step_key(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Key, UsageError> {
-    let task = task(matches, around).ok_or("--step needs --task (or IDEM_TASK), which it is a step of")?;
+    let task =
+        task(matches, around).ok_or("--step needs --task (or IDEM_TASK), which it is a step of")?;
     let call = value(matches, "call").map(|call| call.as_bytes());
     task_key(task.as_bytes(), required(matches, "step").as_bytes(), call).map_err(|e| e.to_string())
 }
 
 fn task(matches: &ArgMatches, around: &Surroundings<'_>) -> Option<OsString> {
-    value(matches, "task").cloned().or_else(|| (around.env)("IDEM_TASK"))
+    value(matches, "task")
+        .cloned()
+        .or_else(|| (around.env)("IDEM_TASK"))
 }
 
 /// The digest of what must be the same on a repeat.
@@ -222,10 +272,14 @@ pub fn fingerprint(
 ) -> Result<Fingerprint, UsageError> {
     let at = Timestamp::from_millisecond(around.now.wall.0).map_err(|e| e.to_string())?;
     let parts = match value(matches, "fingerprint") {
-        Some(parts) => Parts::parse_fingerprint(parts.as_bytes()).map_err(|e| format!("--fingerprint: {e}"))?,
+        Some(parts) => {
+            Parts::parse_fingerprint(parts.as_bytes()).map_err(|e| format!("--fingerprint: {e}"))?
+        }
         None => Parts::default_fingerprint(),
     };
-    parts.fingerprint(facts, at).map_err(|e| format!("--fingerprint: {e}"))
+    parts
+        .fingerprint(facts, at)
+        .map_err(|e| format!("--fingerprint: {e}"))
 }
 
 /// Everything else of the plan.
@@ -255,7 +309,11 @@ pub fn plan(
         hold: false,
         waits_for_approval: value(matches, "wait").is_some(),
         identity: None,
-        ancestry: around.ancestry.iter().map(|ancestor| ancestor.nonce).collect(),
+        ancestry: around
+            .ancestry
+            .iter()
+            .map(|ancestor| ancestor.nonce)
+            .collect(),
     };
     let stored = argv.iter().map(|arg| arg.as_bytes().to_vec()).collect();
     Ok(Plan {
@@ -272,7 +330,7 @@ pub fn plan(
         limits: limits(matches, around)?,
         retry,
         helpers,
-        guards: GuardPlan::default(),
+        guards: guards(matches, around)?,
         source: Source::default(),
         ancestry: around.ancestry.clone(),
     })
@@ -304,7 +362,8 @@ fn limits(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Limits, Usa
     Ok(Limits {
         timeout: optional(matches, "timeout", values::duration)?,
         deadline: tighter(own, inherited).map(|left| around.monotonic.saturating_add(left)),
-        kill_after: optional(matches, "kill-after", values::duration_or_zero)?.unwrap_or(DEFAULT_KILL_AFTER),
+        kill_after: optional(matches, "kill-after", values::duration_or_zero)?
+            .unwrap_or(DEFAULT_KILL_AFTER),
         wait: optional(matches, "wait", values::duration_or_zero)?,
     })
 }
@@ -320,15 +379,25 @@ fn inherited_deadline(around: &Surroundings<'_>) -> Option<UnixMs> {
     if around.ancestry.is_empty() {
         return None;
     }
-    (around.env)("IDEM_DEADLINE")?.to_str()?.parse().ok().map(UnixMs)
+    (around.env)("IDEM_DEADLINE")?
+        .to_str()?
+        .parse()
+        .ok()
+        .map(UnixMs)
 }
 
 fn retry(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<RetryPlan, UsageError> {
     let retries = optional(matches, "retries", |text| {
-        text.parse::<u32>().map_err(|_| format!("cannot read the number `{text}`: write one like 3"))
+        text.parse::<u32>()
+            .map_err(|_| format!("cannot read the number `{text}`: write one like 3"))
     })?;
     Ok(RetryPlan {
-        retries: retries.unwrap_or(0),
+        // A nice-to-have must not add load to what is in trouble.
+        retries: if flag(matches, "auxiliary") {
+            0
+        } else {
+            retries.unwrap_or(0)
+        },
         retries_given: retries.is_some_and(|n| n > 0),
         nested: !around.ancestry.is_empty() && !flag(matches, "retry-layer"),
         backoff: optional(matches, "backoff", str::parse)?.unwrap_or_default(),
@@ -336,13 +405,18 @@ fn retry(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<RetryPlan, U
         retry_on: optional(matches, "retry-on", str::parse)?,
         stop_on: optional(matches, "stop-on", str::parse)?,
         success_codes: optional(matches, "success-codes", str::parse)?,
+        classifier: optional(matches, "classifier", str::parse)?.unwrap_or_default(),
         idempotent: flag(matches, "idempotent"),
         rerun_unknown: word(matches, "if-unknown") == Some("rerun"),
     })
 }
 
 fn helpers(matches: &ArgMatches) -> Result<Helpers, UsageError> {
-    let command = |name: &str| value(matches, name).map(|text| non_empty(name, text)).transpose();
+    let command = |name: &str| {
+        value(matches, name)
+            .map(|text| non_empty(name, text))
+            .transpose()
+    };
     let helpers = Helpers {
         probe: command("probe")?,
         settle: optional(matches, "settle", values::duration)?,
@@ -357,6 +431,20 @@ fn helpers(matches: &ArgMatches) -> Result<Helpers, UsageError> {
         }
     }
     Ok(helpers)
+}
+
+fn guards(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<GuardPlan, UsageError> {
+    let task = match value(matches, "step") {
+        Some(_) => task(matches, around),
+        None => None,
+    };
+    Ok(GuardPlan {
+        breaker: optional(matches, "breaker", str::parse)?,
+        bulkhead: optional(matches, "bulkhead", str::parse)?,
+        budget: optional(matches, "budget", str::parse)?,
+        task: task.map(|task| task.to_string_lossy().into_owned()),
+        auxiliary: flag(matches, "auxiliary"),
+    })
 }
 
 fn value_or_flag(matches: &ArgMatches, name: &str) -> bool {
@@ -376,7 +464,8 @@ fn running(matches: &ArgMatches, argv: Vec<OsString>) -> Result<Running, UsageEr
             _ => StdinMode::Inherit,
         },
         tty: flag(matches, "tty"),
-        max_output: optional(matches, "max-output", values::size)?.unwrap_or(DEFAULT_MAX_OUTPUT_BYTES),
+        max_output: optional(matches, "max-output", values::size)?
+            .unwrap_or(DEFAULT_MAX_OUTPUT_BYTES),
         store_output: !flag(matches, "no-store-output"),
         kill_on_caller_loss: word(matches, "on-caller-loss") == Some("kill"),
         detach: flag(matches, "detach"),
@@ -388,7 +477,10 @@ fn running(matches: &ArgMatches, argv: Vec<OsString>) -> Result<Running, UsageEr
 fn check_headers(argv: &[OsString]) -> Result<(), UsageError> {
     for arg in argv {
         let text = arg.as_bytes().to_ascii_lowercase();
-        let header = [&b"-h"[..], b"--header=", b"--header"].iter().find_map(|p| text.strip_prefix(*p)).unwrap_or(&text);
+        let header = [&b"-h"[..], b"--header=", b"--header"]
+            .iter()
+            .find_map(|p| text.strip_prefix(*p))
+            .unwrap_or(&text);
         if let Some(rest) = header.trim_ascii().strip_prefix(b"idempotency-key:")
             && rest.trim_ascii().is_empty()
         {
@@ -404,7 +496,9 @@ fn optional<T, E: std::fmt::Display>(
     name: &str,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Option<T>, UsageError> {
-    let Some(given) = value(matches, name) else { return Ok(None) };
+    let Some(given) = value(matches, name) else {
+        return Ok(None);
+    };
     let given = text(name, given)?;
     if given.is_empty() {
         return Err(format!("--{name} is empty; give a value or leave it out"));
@@ -413,7 +507,9 @@ fn optional<T, E: std::fmt::Display>(
 }
 
 fn text<'a>(name: &str, given: &'a OsStr) -> Result<&'a str, UsageError> {
-    given.to_str().ok_or_else(|| format!("--{name}: the value is not UTF-8; write it in plain text"))
+    given
+        .to_str()
+        .ok_or_else(|| format!("--{name}: the value is not UTF-8; write it in plain text"))
 }
 
 fn non_empty(name: &str, given: &OsString) -> Result<OsString, UsageError> {
@@ -429,16 +525,27 @@ pub fn store_path(
     matches: &ArgMatches,
     env: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(PathBuf, bool), UsageError> {
-    let given = value(matches, "store").cloned().map(|path| ("--store", path));
-    if let Some((from, path)) = given.or_else(|| env("IDEM_STORE").map(|path| ("IDEM_STORE", path))) {
+    let given = value(matches, "store")
+        .cloned()
+        .map(|path| ("--store", path));
+    if let Some((from, path)) = given.or_else(|| env("IDEM_STORE").map(|path| ("IDEM_STORE", path)))
+    {
         if path.is_empty() {
-            return Err(format!("{from} is empty; name the store's file, or leave it out"));
+            return Err(format!(
+                "{from} is empty; name the store's file, or leave it out"
+            ));
         }
         return Ok((PathBuf::from(path), false));
     }
     // The base directory specification tells to ignore a relative path.
-    let state = env("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || env("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = env("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let home = || {
+        env("HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let state = state.or_else(|| home().map(|home| home.join(".local/state")));
     match state {
         Some(state) => Ok((state.join("idem/idem.db"), true)),

@@ -20,8 +20,8 @@ use crate::process::session::Session;
 use crate::process::split::{Link, ToFront};
 use crate::process::spool::Recording;
 use crate::process::{clock, entry, facts};
-use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::Paths;
+use crate::store::sqlite::SqliteStore;
 use rand::RngExt as _;
 use std::fs::File;
 use std::path::Path;
@@ -58,7 +58,9 @@ pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
     let session = match Session::new(link, mirrors, keeping.plan.running.kill_on_caller_loss) {
         Ok(session) => session,
         Err(error) => {
-            keeping.presenter.complain(&format!("the keeper cannot be set up: {error}; nothing was run, try again"));
+            keeping.presenter.complain(&format!(
+                "the keeper cannot be set up: {error}; nothing was run, try again"
+            ));
             leave(exit::OWN_FAILURE, Vec::new());
         }
     };
@@ -73,7 +75,9 @@ pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
     let hands = match ProcessHands::new(session, &plan, places) {
         Ok(hands) => hands,
         Err((session, error)) => {
-            keeping.presenter.complain(&format!("{error}; nothing was run, see `idem doctor`"));
+            keeping
+                .presenter
+                .complain(&format!("{error}; nothing was run, see `idem doctor`"));
             session.tell(ToFront::Exit(exit::OWN_FAILURE));
             leave(exit::OWN_FAILURE, Vec::new());
         }
@@ -123,10 +127,15 @@ fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClai
     match not {
         NotClaimed::Changed(generation) => ToFront::Changed(generation.0),
         NotClaimed::LookAgain => ToFront::LookAgain,
-        NotClaimed::Cancelled(Cancelled::Signal(signal)) => ToFront::Die { signal, group: false },
+        NotClaimed::Cancelled(Cancelled::Signal(signal)) => ToFront::Die {
+            signal,
+            group: false,
+        },
         NotClaimed::Cancelled(Cancelled::CallerGone) => ToFront::Exit(exit::OWN_FAILURE),
         NotClaimed::CannotFork(why) => {
-            keeping.presenter.complain(&format!("{why}; nothing was run"));
+            keeping
+                .presenter
+                .complain(&format!("{why}; nothing was run"));
             ToFront::Exit(exit::OWN_FAILURE)
         }
         NotClaimed::Guarded(guarded) => {
@@ -137,7 +146,11 @@ fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClai
 }
 
 /// Delivers what is left to deliver, says what is to be said, and tells how the front ends.
-fn executed_end(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, executed: &Executed) -> ToFront {
+fn executed_end(
+    hands: &mut ProcessHands<'_>,
+    keeping: &Keeping<'_>,
+    executed: &Executed,
+) -> ToFront {
     let session = hands.session();
     let limit = (executed.class == Class::Uncertain).then_some(LAST_FLUSH);
     session.flush(limit);
@@ -149,7 +162,14 @@ fn executed_end(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, executed: &
         });
     let note = keeping.note.then(say::runner_store);
     let output = executed.output.as_ref().and_then(recording_of);
-    let code = keeping.presenter.answer(Answer::Executed { executed, note, undelivered: failed }, output);
+    let code = keeping.presenter.answer(
+        Answer::Executed {
+            executed,
+            note,
+            undelivered: failed,
+        },
+        output,
+    );
     match executed.end {
         CallerEnd::Signal { signal, group } => ToFront::Die { signal, group },
         CallerEnd::Code(_) => ToFront::Exit(code),
@@ -160,7 +180,10 @@ fn survivors(executed: &Executed) -> Vec<String> {
     if executed.survivors.is_empty() {
         return Vec::new();
     }
-    vec![format!("these processes could not be ended: {:?}; end them before you run it again", executed.survivors)]
+    vec![format!(
+        "these processes could not be ended: {:?}; end them before you run it again",
+        executed.survivors
+    )]
 }
 
 /// The bytes of an output that this process has just recorded.
@@ -173,7 +196,10 @@ fn recording_of(output: &NewOutput) -> Option<Recording> {
 }
 
 /// The bytes of a stored output.
-pub fn open_output(store: &mut Option<SqliteStore>, output: Option<&OutputRef>) -> Option<Recording> {
+pub fn open_output(
+    store: &mut Option<SqliteStore>,
+    output: Option<&OutputRef>,
+) -> Option<Recording> {
     let store = store.as_mut()?;
     match store.open_output(output?) {
         Ok(OpenOutput::Inline(bytes)) => Some(Recording::from_bytes(bytes)),

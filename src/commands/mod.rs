@@ -11,7 +11,9 @@ use std::io::Write;
 pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
     match verb {
         "run" => run::run(matches),
-        other => Err(anyhow::anyhow!("there is no verb '{other}'; see idem --help")),
+        other => Err(anyhow::anyhow!(
+            "there is no verb '{other}'; see idem --help"
+        )),
     }
 }
 

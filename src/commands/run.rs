@@ -2,8 +2,10 @@
 
 use super::keeping;
 use crate::cli::exit;
-use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::cli::present::{Answer, Presenter};
+use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
+use crate::domain::name::Generation;
+use crate::domain::outcome::State;
 use crate::domain::owner::Liveness;
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
@@ -14,8 +16,6 @@ use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
 use crate::engine::plan::Plan;
 use crate::engine::store::{Change, Store, StoreError, StoreResult};
-use crate::domain::name::Generation;
-use crate::domain::outcome::State;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::waiting::{self, wait_for_owner, wait_for_tree};
@@ -41,7 +41,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         cwd: working_directory(),
     };
     let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
-    let (store_path, default_store) = settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+    let (store_path, default_store) =
+        settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
     let (named, plan) = understand(matches, &around, &store_path)?;
     let presenter = Presenter::new(&plan, &speech, started);
     let mut call = Call {
@@ -64,17 +65,25 @@ fn understand(
     around: &Surroundings<'_>,
     store_path: &Path,
 ) -> Result<(Named, Plan)> {
-    let argv = settings::command(matches).into_iter().map(std::os::unix::ffi::OsStringExt::into_vec).collect();
+    let argv = settings::command(matches)
+        .into_iter()
+        .map(std::os::unix::ffi::OsStringExt::into_vec)
+        .collect();
     let mut batches = |name: &str| keeping::batch_name(store_path, name).map_err(|e| e.to_string());
     let stdin = io::stdin();
-    let spool_dir = store_path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let spool_dir = store_path
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_owned);
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
     let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
         // SAFETY: integers only; descriptor 0 is this process's stdin and stays open.
         if unsafe { libc::dup2(file.as_raw_fd(), 0) } < 0 {
-            return Err(anyhow!("stdin cannot be put back: {}", io::Error::last_os_error()));
+            return Err(anyhow!(
+                "stdin cannot be put back: {}",
+                io::Error::last_os_error()
+            ));
         }
     }
     let plan = settings::plan(matches, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
@@ -84,14 +93,18 @@ fn understand(
 /// The claims that this process runs under, as far as their keepers live. A server that was started
 /// under idem keeps the variable for ever, and that must not count.
 fn living_ancestry() -> Vec<Ancestor> {
-    let Some(value) = std::env::var_os(ANCESTRY) else { return Vec::new() };
+    let Some(value) = std::env::var_os(ANCESTRY) else {
+        return Vec::new();
+    };
     let lives = |ancestor: &Ancestor| proc::is_alive(ancestor.keeper).unwrap_or(false);
     parse_ancestry(&value).into_iter().filter(lives).collect()
 }
 
 fn working_directory() -> Vec<u8> {
     use std::os::unix::ffi::OsStringExt as _;
-    std::env::current_dir().map(|path| path.into_os_string().into_vec()).unwrap_or_default()
+    std::env::current_dir()
+        .map(|path| path.into_os_string().into_vec())
+        .unwrap_or_default()
 }
 
 /// One call's dealings with its store and its keeper.
@@ -152,7 +165,9 @@ impl Caller for Call<'_> {
     }
 
     fn wait(&mut self, record: &Record, liveness: &Liveness, until: Option<Duration>) -> WaitEnd {
-        let Some(owner) = &record.owner else { return WaitEnd::LookAgain };
+        let Some(owner) = &record.owner else {
+            return WaitEnd::LookAgain;
+        };
         let locks = self.locks();
         self.drop_store();
         let limit = until.map(|until| until.saturating_sub(clock::monotonic()));
@@ -202,10 +217,17 @@ impl Caller for Call<'_> {
             paths,
             first,
             front_pid: std::process::id().cast_signed(),
-            note: self.default_store.then(|| std::env::var_os("CI")).flatten().is_some(),
+            note: self
+                .default_store
+                .then(|| std::env::var_os("CI"))
+                .flatten()
+                .is_some(),
         };
-        let end = split(self.detach, keeping, keeping::keep)
-            .map_err(|e| StoreError::Other(format!("no process could be made: {e}; nothing was run, try again")))?;
+        let end = split(self.detach, keeping, keeping::keep).map_err(|e| {
+            StoreError::Other(format!(
+                "no process could be made: {e}; nothing was run, try again"
+            ))
+        })?;
         Ok(match end {
             KeeperEnd::Changed(generation) => Delegated::Changed(Generation(generation)),
             KeeperEnd::LookAgain => Delegated::LookAgain,
@@ -220,13 +242,35 @@ fn finish(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool
     match outcome {
         front::Outcome::Executed(end) => ended(presenter, end),
         front::Outcome::Skipped => presenter.answer(Answer::Skipped, None),
-        front::Outcome::Refused { refusal, name, record, pids, waited } => {
-            let answer = Answer::Refused { refusal, name: &name, record: record.as_deref(), pids: &pids, waited };
+        front::Outcome::Refused {
+            refusal,
+            name,
+            record,
+            pids,
+            waited,
+        } => {
+            let answer = Answer::Refused {
+                refusal,
+                name: &name,
+                record: record.as_deref(),
+                pids: &pids,
+                waited,
+            };
             presenter.answer(answer, None)
         }
-        front::Outcome::Replayed { record, old_failure } => {
+        front::Outcome::Replayed {
+            record,
+            old_failure,
+        } => {
             let output = keeping::open_output(&mut call.store, record.output.as_ref());
-            presenter.answer(Answer::Replayed { record: &record, old_failure, derived }, output)
+            presenter.answer(
+                Answer::Replayed {
+                    record: &record,
+                    old_failure,
+                    derived,
+                },
+                output,
+            )
         }
         front::Outcome::Waited { record } => {
             let output = match call.store() {
@@ -245,7 +289,9 @@ fn finish(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool
 fn ended(presenter: &Presenter<'_>, end: KeeperEnd) -> i32 {
     match end {
         KeeperEnd::Exit(code) => code,
-        KeeperEnd::Detached(generation) => presenter.answer(Answer::Detached(Generation(generation)), None),
+        KeeperEnd::Detached(generation) => {
+            presenter.answer(Answer::Detached(Generation(generation)), None)
+        }
         KeeperEnd::Die { signal, group } => {
             die_of(signal, group);
             exit::SIGNAL_BASE + signal

@@ -6,7 +6,7 @@
 
 use super::environment::{Ancestor, ChildContext};
 use super::event::{EventKind, NewEvent};
-use super::guards::{self, Guarded};
+use super::guards::{self, Entry, Guarded};
 use super::hands::{Cancelled, Hands};
 use super::ledger;
 use super::plan::Plan;
@@ -18,6 +18,7 @@ use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::Record;
+use crate::policy::deadline;
 use crate::policy::retry::{self, Execution, Found, Moment, Step};
 use std::time::Duration;
 
@@ -58,6 +59,10 @@ pub struct Claim {
     pub found_dirty: bool,
     /// How long ago the last attempt of the record found ended.
     pub since_end: Option<Duration>,
+    /// The moment of the monotonic clock at which the call must be over.
+    pub deadline: Option<Duration>,
+    /// Attempts made before this claim under the same token.
+    pub attempts_before: u32,
 }
 
 /// What the closure learnt that the store does not tell.
@@ -66,6 +71,7 @@ struct Considered {
     begun: (Execution, Step),
     found_dirty: bool,
     since_end: Option<Duration>,
+    deadline: Option<Duration>,
 }
 
 /// Claims, or says why not.
@@ -108,6 +114,8 @@ fn held(record: Record, c: Considered) -> Claim {
         begun: c.begun,
         found_dirty: c.found_dirty,
         since_end: c.since_end,
+        deadline: c.deadline,
+        attempts_before: record.attempts.saturating_sub(u32::from(c.prepared)),
     }
 }
 
@@ -139,10 +147,18 @@ fn consider(
     if let Some(cancelled) = hands.cancelled() {
         return Ok(leave(NotClaimed::Cancelled(cancelled)));
     }
-    if let Some(refused) = guards::before_claim(hands, plan, found.guards)? {
-        return Ok(leave(NotClaimed::Guarded(refused)));
-    }
-    Ok(begin(hands, plan, found.record, found.generation, why))
+    let deadline = match guards::before_claim(hands, plan, found.guards)? {
+        Entry::Free(deadline) => deadline,
+        Entry::Refused(refused) => return Ok(leave(NotClaimed::Guarded(refused))),
+    };
+    Ok(begin(
+        hands,
+        plan,
+        found.record,
+        found.generation,
+        why,
+        deadline,
+    ))
 }
 
 /// Everything allows the claim: decides its first step and prepares the child if that is an attempt.
@@ -152,6 +168,7 @@ fn begin(
     record: Option<&Record>,
     generation: Generation,
     why: Why,
+    deadline: Option<Duration>,
 ) -> Verdict {
     // A record that has expired, or that another command failed under, is history.
     let continued = record.filter(|_| continues(why));
@@ -163,12 +180,12 @@ fn begin(
     let begun = Execution::begin(
         machine(plan),
         found(record, why),
-        &moment(hands, plan, since_end),
+        &moment(hands, deadline, since_end),
     );
     let prepared = begun.1 == Step::Attempt;
     if prepared {
         let text = token_text(&token, continued);
-        if let Err(error) = prepare_first(hands, plan, generation, &text) {
+        if let Err(error) = prepare_first(hands, plan, generation, &text, deadline) {
             return leave(NotClaimed::CannotFork(error));
         }
     }
@@ -179,6 +196,7 @@ fn begin(
         begun,
         found_dirty,
         since_end,
+        deadline,
     };
     (Ok(considered), Claiming::Claim(Box::new(claim)))
 }
@@ -203,6 +221,7 @@ fn prepare_first(
     plan: &Plan,
     generation: Generation,
     token: &str,
+    deadline: Option<Duration>,
 ) -> Result<(), String> {
     let ancestry = ancestry(hands, plan);
     let context = ChildContext {
@@ -210,7 +229,7 @@ fn prepare_first(
         token,
         generation,
         attempt: 1,
-        deadline_unix_ms: handed_down_deadline(hands, plan),
+        deadline_unix_ms: handed_down_deadline(hands, deadline),
         ancestry: &ancestry,
     };
     hands.prepare(&context)
@@ -227,9 +246,9 @@ pub fn ancestry(hands: &dyn Hands, plan: &Plan) -> Vec<Ancestor> {
 }
 
 /// The deadline that a child learns of: this call's own, less a reserve for ending in order.
-pub fn handed_down_deadline(hands: &dyn Hands, plan: &Plan) -> Option<i64> {
-    let remaining = plan.limits.deadline?.saturating_sub(hands.monotonic());
-    let handed = i64::try_from(remaining.as_millis()).unwrap_or(i64::MAX);
+pub fn handed_down_deadline(hands: &dyn Hands, deadline: Option<Duration>) -> Option<i64> {
+    let remaining = deadline?.saturating_sub(hands.monotonic());
+    let handed = i64::try_from(deadline::handed_down(remaining).as_millis()).unwrap_or(i64::MAX);
     Some(hands.now().wall.0.saturating_add(handed))
 }
 
@@ -245,7 +264,10 @@ fn machine(plan: &Plan) -> retry::Plan {
         cleanup: plan.helpers.cleanup.is_some(),
         idempotent: retry.idempotent,
         rerun_unknown: retry.rerun_unknown,
-        shared_grants: plan.guards.task.is_some(),
+        shared_grants: {
+            let guards = &plan.guards;
+            guards.budget.is_some() || guards.task.is_some() || guards.breaker.is_some()
+        },
         nested: retry.nested,
     }
 }
@@ -269,10 +291,14 @@ fn found(record: Option<&Record>, why: Why) -> Found {
 }
 
 /// What the policies must know of this moment.
-pub fn moment(hands: &mut dyn Hands, plan: &Plan, since_attempt: Option<Duration>) -> Moment {
+pub fn moment(
+    hands: &mut dyn Hands,
+    deadline: Option<Duration>,
+    since_attempt: Option<Duration>,
+) -> Moment {
     let now = hands.monotonic();
     Moment {
-        remaining: plan.limits.deadline.map(|at| at.saturating_sub(now)),
+        remaining: deadline.map(|at| at.saturating_sub(now)),
         since_attempt,
         interrupted: hands.interrupted(),
         random: hands.random(),

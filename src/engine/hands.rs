@@ -7,8 +7,8 @@ use crate::domain::outcome::{Cut, Exit};
 use crate::domain::owner::{Liveness, OwnerRef};
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
-use crate::policy::outcome::Control;
-use crate::policy::outcome::Sightings;
+use crate::policy::bulkhead::BulkheadSpec;
+use crate::policy::outcome::{Control, Sightings};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -103,6 +103,16 @@ pub trait Hands {
     /// This process as the owner of a claim, with its child if one is prepared.
     fn owner(&self) -> OwnerRef;
 
+    /// Takes a permit of a bulkhead, waiting until that moment of the monotonic clock. It lasts as long
+    /// as the claim's owner or its tree.
+    fn permit(&mut self, spec: &BulkheadSpec, auxiliary: bool, until: Option<Duration>) -> bool;
+
+    /// This keeper as the holder of a lease.
+    fn holder(&self) -> String;
+
+    /// Whether the holder of a lease, or anything that it started, still lives.
+    fn holder_lives(&self, holder: &str) -> bool;
+
     /// Forks the next attempt's child behind its gate. The error says why it cannot be, as a fragment.
     fn prepare(&mut self, context: &ChildContext<'_>) -> Result<(), String>;
 
@@ -112,8 +122,9 @@ pub trait Hands {
     /// The claim is durable: tells the caller's side.
     fn claimed(&mut self, generation: Generation);
 
-    /// Opens the gate of the prepared child and stays with it to its end.
-    fn attempt(&mut self, number: u32) -> AttemptEnd;
+    /// Opens the gate of the prepared child and stays with it to its end. `deadline` is a moment of the
+    /// monotonic clock.
+    fn attempt(&mut self, number: u32, deadline: Option<Duration>) -> AttemptEnd;
 
     /// The last attempt's output, durable and ready to be stored.
     fn take_output(&mut self) -> NewOutput;

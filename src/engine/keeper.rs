@@ -6,16 +6,18 @@ use super::claim::{self, Claim, FirstLook, NotClaimed};
 use super::ending::{CallerEnd, caller_end, recorded_code};
 use super::environment::ChildContext;
 use super::event::{EventKind, NewEvent};
+use super::guards::{self, Guarded};
 use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
 use super::ledger;
 use super::plan::Plan;
 use super::store::{
-    Fenced, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError,
+    Fenced, Guards, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError,
 };
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, Exit, State, state_after};
 use crate::domain::time::UnixMs;
-use crate::policy::outcome::{Classified, Ending, Rules, classify};
+use crate::policy::breaker::Told;
+use crate::policy::outcome::{Classified, Ending, classify};
 use crate::policy::retry::{Answer, Event, Settled, Step, Why};
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -88,6 +90,9 @@ pub fn keep(
     plan: &Plan,
     first: &FirstLook,
 ) -> Result<Kept, StoreError> {
+    if let Some(refused) = guards::permit(hands, plan) {
+        return Ok(Kept::NotClaimed(NotClaimed::Guarded(refused)));
+    }
     let claim = match claim::claim(store, hands, plan, first)? {
         Ok(claim) => claim,
         Err(not) => return Ok(Kept::NotClaimed(not)),
@@ -114,6 +119,9 @@ struct Run<'a> {
     probe_output: Option<NewOutput>,
     survivors: Vec<i32>,
     previous_dirty: bool,
+    /// What the breaker has not been told yet.
+    untold: Told,
+    refused: Option<Guarded>,
 }
 
 /// The latest attempt.
@@ -142,6 +150,8 @@ impl<'a> Run<'a> {
             probe_output: None,
             survivors: Vec::new(),
             previous_dirty: dirty,
+            untold: Told::Nothing,
+            refused: None,
         }
     }
 
@@ -152,7 +162,7 @@ impl<'a> Run<'a> {
             let event = match step {
                 Step::Attempt => self.attempt(),
                 Step::Probe => self.probe(),
-                Step::Grant => Event::Granted(true),
+                Step::Grant => self.grant(),
                 Step::Cleanup => self.cleanup(),
                 Step::Pause(delay) => self.pause(delay),
                 Step::Settle(settled) => return settled,
@@ -172,7 +182,11 @@ impl<'a> Run<'a> {
             .last
             .as_ref()
             .map(|last| now.saturating_sub(last.end.ended));
-        claim::moment(self.hands, self.plan, own.or(self.claim.since_end))
+        claim::moment(
+            self.hands,
+            self.claim.deadline,
+            own.or(self.claim.since_end),
+        )
     }
 
     fn attempt(&mut self) -> Event {
@@ -188,7 +202,7 @@ impl<'a> Run<'a> {
         }
         self.previous_dirty = self.dirty;
         self.dirty = true;
-        let end = self.hands.attempt(self.number);
+        let end = self.hands.attempt(self.number, self.claim.deadline);
         self.ended(end)
     }
 
@@ -206,7 +220,7 @@ impl<'a> Run<'a> {
             token: &self.claim.token,
             generation: self.claim.id.generation,
             attempt: self.number,
-            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.plan),
+            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.claim.deadline),
             ancestry: &ancestry,
         };
         self.hands.prepare(&context)?;
@@ -252,12 +266,7 @@ impl<'a> Run<'a> {
     }
 
     fn ended(&mut self, end: AttemptEnd) -> Event {
-        let rules = Rules {
-            stop_on: self.plan.retry.stop_on.clone(),
-            retry_on: self.plan.retry.retry_on.clone(),
-            success_codes: self.plan.retry.success_codes.clone(),
-            retries_given: self.plan.retry.retries_given,
-        };
+        let rules = self.plan.retry.rules();
         let ending = match &end.how {
             HowEnded::NotStarted { why, .. } => Ending::NotStarted(why.clone()),
             HowEnded::Ended { exit, cut } => Ending::Ended {
@@ -266,6 +275,7 @@ impl<'a> Run<'a> {
             },
         };
         let classified = classify(&rules, &ending, &end.seen, &end.control);
+        self.untold = Told::by(&ending, classified.class);
         if matches!(classified.class, Class::Safe | Class::Throttled) {
             // Nothing happened, so a cleanup has no more to do than before.
             self.dirty = self.previous_dirty;
@@ -372,7 +382,7 @@ impl<'a> Run<'a> {
     fn helper(&mut self, command: &OsString) -> HelperEnd {
         let ancestry = claim::ancestry(self.hands, self.plan);
         let now = self.hands.monotonic();
-        let remaining = self.plan.limits.deadline.map(|at| at.saturating_sub(now));
+        let remaining = self.claim.deadline.map(|at| at.saturating_sub(now));
         let limit = [self.plan.limits.timeout, remaining]
             .into_iter()
             .flatten()
@@ -382,11 +392,38 @@ impl<'a> Run<'a> {
             token: &self.claim.token,
             generation: self.claim.id.generation,
             attempt: self.number,
-            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.plan),
+            deadline_unix_ms: claim::handed_down_deadline(self.hands, self.claim.deadline),
             ancestry: &ancestry,
         };
         self.hands
             .helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
+    }
+
+    /// Asks for one more attempt what all calls share: breaker, task and budget.
+    fn grant(&mut self) -> Event {
+        let (hands, plan, told) = (&*self.hands, &self.plan.guards, self.untold);
+        let mut answer = Ok(());
+        let asked = self.store.with_guards(&mut |guards| {
+            answer = guards::grant_retry(hands, plan, guards, told)?;
+            Ok(())
+        });
+        self.refused = match (asked, answer) {
+            (Ok(()), Ok(())) => None,
+            (Ok(()), Err(refused)) => Some(refused),
+            // Who cannot be asked has not agreed.
+            (Err(error), _) => Some(Guarded {
+                guard: "store",
+                why: error.to_string(),
+                retry_at: None,
+            }),
+        };
+        if !matches!(&self.refused, Some(refused) if refused.guard == "store") {
+            self.untold = Told::Nothing;
+        }
+        if let Some(refused) = self.refused.clone() {
+            self.event(EventKind::Guarded, None, ledger::guarded(&refused));
+        }
+        Event::Granted(self.refused.is_none())
     }
 
     fn pause(&mut self, delay: Duration) -> Event {
@@ -463,6 +500,13 @@ impl<'a> Run<'a> {
             (Some(last), Why::Final | Why::NoProbe | Why::NoRetryLeft | Why::NoRetry) => {
                 last.classified.reason.clone()
             }
+            (Some(last), Why::NotGranted) => {
+                let refused = self
+                    .refused
+                    .as_ref()
+                    .map_or("no retry was granted", |r| r.why.as_str());
+                format!("{}; {refused}", last.classified.reason)
+            }
             (Some(last), why) => format!("{}; {why}", last.classified.reason),
             (None, why) => why.to_string(),
         };
@@ -480,10 +524,10 @@ impl<'a> Run<'a> {
         let mut recorded = Recorded::Yes;
         let mut tries = 0;
         loop {
-            match self
-                .store
-                .settle(&self.claim.id, &settlement, &mut |_| Ok(()))
-            {
+            let (hands, plan, told) = (&*self.hands, &self.plan.guards, self.untold);
+            let mut tell =
+                |guards: &mut dyn Guards| guards::tell_breaker(hands, plan, guards, told);
+            match self.store.settle(&self.claim.id, &settlement, &mut tell) {
                 Ok(Fenced::Done) => return (recorded, settlement),
                 Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
                 Err(StoreError::Full(_)) if has_body(&settlement) => {
@@ -519,7 +563,7 @@ impl<'a> Run<'a> {
             exit_code: settlement.exit_code,
             retry_at: settlement.retry_at,
             settled_at: settlement.at.wall,
-            attempts: self.number,
+            attempts: self.claim.attempts_before + self.number,
             end,
             output: settlement.output,
             by_probe: settled.why == Why::ProbeFoundIt,

@@ -1,5 +1,6 @@
 //! What the ledger's events say: the details by kind of event.
 
+use super::guards::Guarded;
 use super::hands::{AttemptEnd, HelperEnd, HowEnded};
 use super::store::NewOutput;
 use crate::domain::decision::Why;
@@ -185,6 +186,18 @@ pub fn settled(state: State, class: Class, reason: &str, exit_code: Option<i32>)
         ("class", class.word().into()),
         ("reason", reason.into()),
         ("exit_code", exit_code.map_or(Value::Null, Value::from)),
+    ])
+}
+
+/// A guard said no.
+pub fn guarded(refused: &Guarded) -> Detail {
+    detail([
+        ("guard", refused.guard.into()),
+        ("reason", refused.why.clone().into()),
+        (
+            "retry_at",
+            refused.retry_at.map_or(Value::Null, |at| at.0.into()),
+        ),
     ])
 }
 

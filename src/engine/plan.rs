@@ -6,7 +6,12 @@ use crate::domain::name::OpName;
 use crate::domain::record::{CommandLine, Source};
 use crate::domain::time::Ttl;
 use crate::policy::backoff::{Backoff, Jitter};
+use crate::policy::breaker::BreakerSpec;
+use crate::policy::budget::BudgetSpec;
+use crate::policy::bulkhead::BulkheadSpec;
+use crate::policy::classify::Selection;
 use crate::policy::conditions::{Conditions, SuccessCodes};
+use crate::policy::outcome::Rules;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -42,10 +47,24 @@ pub struct RetryPlan {
     pub stop_on: Option<Conditions>,
     /// `--success-codes`.
     pub success_codes: Option<SuccessCodes>,
+    /// `--classifier`.
+    pub classifier: Selection,
     /// `--idempotent`.
     pub idempotent: bool,
     /// `--if-unknown rerun`.
     pub rerun_unknown: bool,
+}
+
+impl RetryPlan {
+    /// What the options say about outcomes.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            stop_on: self.stop_on.clone(),
+            retry_on: self.retry_on.clone(),
+            success_codes: self.success_codes.clone(),
+            retries_given: self.retries_given,
+        }
+    }
 }
 
 /// The caller's own ways of asking and undoing.
@@ -64,7 +83,13 @@ pub struct Helpers {
 /// What protects the things that the command talks to.
 #[derive(Debug, Clone, Default)]
 pub struct GuardPlan {
-    /// The open task that this is a step of.
+    /// `--breaker`.
+    pub breaker: Option<BreakerSpec>,
+    /// `--bulkhead`.
+    pub bulkhead: Option<BulkheadSpec>,
+    /// `--budget`.
+    pub budget: Option<BudgetSpec>,
+    /// The task that this is a step of, whether it was opened or not.
     pub task: Option<String>,
     /// `--auxiliary`.
     pub auxiliary: bool,

@@ -7,16 +7,8 @@ use std::str::FromStr;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::text::digits;
+pub use crate::domain::frames::Stream;
 use crate::domain::outcome::{Cut, Exit};
-
-/// Which of the two output streams of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
 
 /// One thing that an attempt can be recognised by.
 #[derive(Debug, Clone)]

@@ -14,4 +14,5 @@ pub mod patterns;
 pub mod retry;
 pub mod retry_after;
 pub mod state;
+pub mod task;
 mod text;

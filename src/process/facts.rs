@@ -414,7 +414,9 @@ pub fn source(front_pid: i32) -> Source {
     // SAFETY: geteuid takes nothing and cannot fail.
     let uid = unsafe { libc::geteuid() };
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-    let parent = super::proc::process(front_pid).map(|front| front.parent).unwrap_or(0);
+    let parent = super::proc::process(front_pid)
+        .map(|front| front.parent)
+        .unwrap_or(0);
     let comm = std::fs::read(format!("/proc/{parent}/comm")).unwrap_or_default();
     Source {
         host: host_name().map(text).unwrap_or_default(),

@@ -8,10 +8,10 @@ use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
 use super::spool::{Recorded, Recorder, StoredPlace, spool_stem};
 use super::terminate::Target;
-use super::{clock, liveness, proc, sys};
+use super::{clock, liveness, locks, permits, proc, sys};
 use crate::domain::frames::Stream;
 use crate::domain::name::{Generation, Nonce};
-use crate::domain::outcome::Class;
+use crate::domain::outcome::{Class, Exit};
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
@@ -19,12 +19,18 @@ use crate::engine::environment::{CONTROL, ChildContext, child_environment};
 use crate::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
 use crate::engine::plan::Plan;
 use crate::engine::store::{NewOutput, OutputBody};
+use crate::policy::bulkhead::BulkheadSpec;
+use crate::policy::classify::Classifier;
+use crate::policy::control;
+use crate::policy::outcome::{Control, Sightings};
+use crate::policy::patterns::Scanner;
 use rand::RngExt as _;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,8 +55,10 @@ pub struct ProcessHands<'a> {
     places: Places,
     nonce: Nonce,
     owner: OwnerRef,
+    locks: LockFile,
     keeper_byte: Option<HeldByte>,
     tree_lock: Option<OwnedFd>,
+    permit: Option<u64>,
     foreign: Vec<ProcessRef>,
     prepared: Option<Prepared>,
     last_child: Option<ProcessRef>,
@@ -66,11 +74,33 @@ struct Prepared {
     control: PathBuf,
 }
 
-/// Nobody else listens.
-struct Deaf;
+/// Looks for patterns.
+struct Ears {
+    scanner: Scanner,
+}
 
-impl Listener for Deaf {
-    fn heard(&mut self, _: Stream, _: &[u8]) {}
+impl Listener for Ears {
+    fn heard(&mut self, stream: Stream, bytes: &[u8]) {
+        self.scanner.feed(stream, bytes);
+    }
+}
+
+fn judge(scanner: Scanner, classifier: Option<&Classifier>, exit: Exit) -> Sightings {
+    let environment =
+        |name: &str| std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
+    scanner
+        .finish()
+        .judge(classifier, exit, &environment, clock::now().wall)
+}
+
+/// What the child wrote to its control file, which goes with the attempt. Most write none.
+fn take_control(path: &Path) -> Control {
+    let Ok(bytes) = std::fs::read(path) else {
+        return Control::default();
+    };
+    // One that stays behind is removed by gc.
+    let _ = std::fs::remove_file(path);
+    control::parse(&bytes, clock::now().wall)
 }
 
 /// Keeps the beginning of each stream.
@@ -94,6 +124,7 @@ impl Listener for Heads {
 /// What a keeper holds from before its claim to its settling.
 struct Locks {
     owner: OwnerRef,
+    file: LockFile,
     keeper_byte: HeldByte,
     tree_lock: OwnedFd,
 }
@@ -114,13 +145,21 @@ impl Locks {
             child: None,
             nonce,
         };
-        Ok(Locks { owner, keeper_byte, tree_lock })
+        Ok(Locks {
+            file: locks,
+            owner,
+            keeper_byte,
+            tree_lock,
+        })
     }
 }
 
 impl<'a> ProcessHands<'a> {
     /// Takes the two bytes that tell that this keeper and its tree live. Nothing is claimed yet.
-    #[expect(clippy::result_large_err, reason = "the session comes back to tell the front")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "the session comes back to tell the front"
+    )]
     pub fn new(
         session: Session,
         plan: &'a Plan,
@@ -142,6 +181,8 @@ impl<'a> ProcessHands<'a> {
             owner: locks.owner,
             keeper_byte: Some(locks.keeper_byte),
             tree_lock: Some(locks.tree_lock),
+            locks: locks.file,
+            permit: None,
             foreign: Vec::new(),
             prepared: None,
             last_child: None,
@@ -203,10 +244,27 @@ impl<'a> ProcessHands<'a> {
         Recorder::new(&self.places.spool_dir, stem, self.plan.running.max_output)
     }
 
-    fn limits(&self, timeout: Option<Duration>) -> TimeLimits {
+    /// What looks at the output for `--retry-on`, `--stop-on` and the classifier.
+    fn scanner(&self) -> (Option<Classifier>, Scanner) {
+        let argv: Vec<Vec<u8>> = self
+            .plan
+            .running
+            .argv
+            .iter()
+            .map(|arg| arg.as_bytes().to_vec())
+            .collect();
+        let classifier = Classifier::choose(self.plan.retry.classifier, &argv);
+        let scanner = Scanner::new(
+            &self.plan.retry.rules(),
+            classifier.as_ref().map(Classifier::collector),
+        );
+        (classifier, scanner)
+    }
+
+    fn limits(&self, timeout: Option<Duration>, deadline: Option<Duration>) -> TimeLimits {
         TimeLimits {
             timeout_at: timeout.map(|limit| monotonic().saturating_add(limit)),
-            deadline_at: self.plan.limits.deadline,
+            deadline_at: deadline,
             kill_after: self.plan.limits.kill_after,
         }
     }
@@ -260,7 +318,7 @@ impl<'a> ProcessHands<'a> {
             stdout: Some(File::from(out_read)),
             stderr: Some(File::from(err_read)),
         };
-        let limits = self.limits(Some(limit));
+        let limits = self.limits(Some(limit), None);
         let mut recorder = self.recorder(0);
         let mut heads = Heads::default();
         let company = Company {
@@ -356,6 +414,28 @@ impl Hands for ProcessHands<'_> {
         }
     }
 
+    fn permit(&mut self, spec: &BulkheadSpec, auxiliary: bool, until: Option<Duration>) -> bool {
+        let Some(tree) = &self.tree_lock else {
+            return false;
+        };
+        let session = &mut self.session;
+        self.permit = permits::take(&self.locks, tree.as_fd(), spec, auxiliary, until, session);
+        // A call that was called off while it waited is told so when it would claim.
+        self.permit.is_some() || self.cancelled().is_some()
+    }
+
+    fn holder(&self) -> String {
+        format!("{}:{}", self.owner.keeper_byte, self.owner.tree_byte)
+    }
+
+    fn holder_lives(&self, holder: &str) -> bool {
+        let bytes = holder.split(':').filter_map(|offset| offset.parse().ok());
+        // What cannot be tested counts as alive: a lease is rather kept too long than held twice.
+        bytes
+            .into_iter()
+            .any(|offset: u64| !self.locks.is_free(offset).unwrap_or(false))
+    }
+
     fn prepare(&mut self, context: &ChildContext<'_>) -> Result<(), String> {
         self.prepared = Some(self.try_prepare(context)?);
         Ok(())
@@ -371,7 +451,7 @@ impl Hands for ProcessHands<'_> {
         self.session.tell(ToFront::Claimed(generation.0));
     }
 
-    fn attempt(&mut self, number: u32) -> AttemptEnd {
+    fn attempt(&mut self, number: u32, deadline: Option<Duration>) -> AttemptEnd {
         let started = monotonic();
         let Some(prepared) = self.prepared.take() else {
             return self.could_not_start(
@@ -394,19 +474,22 @@ impl Hands for ProcessHands<'_> {
                 );
             }
         };
-        let limits = self.limits(self.plan.limits.timeout);
+        let limits = self.limits(self.plan.limits.timeout, deadline);
         let mut recorder = self.recorder(number);
+        let (classifier, scanner) = self.scanner();
+        let mut ears = Ears { scanner };
         let company = Company {
             session: &mut self.session,
             recorder: &mut recorder,
-            listener: &mut Deaf,
+            listener: &mut ears,
             live: true,
             foreign: &self.foreign,
         };
         let end = Child::new(running, prepared.pipes, company, limits).run();
         self.held_pipes.extend(end.held_pipes);
         self.recorded = Some((number, recorder.finish()));
-        let _ = std::fs::remove_file(&prepared.control);
+        let seen = judge(ears.scanner, classifier.as_ref(), end.exit);
+        let control = take_control(&prepared.control);
         let ended = monotonic();
         AttemptEnd {
             how: HowEnded::Ended {
@@ -414,8 +497,8 @@ impl Hands for ProcessHands<'_> {
                 cut: end.cut,
             },
             duration: ended.saturating_sub(started),
-            seen: Default::default(),
-            control: Default::default(),
+            seen,
+            control,
             ended,
             held_terminal: false,
             survivors: end.survivors,
@@ -477,9 +560,16 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn release(&mut self) {
-        // The byte of the tree goes as well: what a settled execution leaves behind is a daemon.
+        // What a settled execution leaves behind is a daemon: neither its byte nor its permit counts,
+        // though it has inherited the description.
+        if let Some(tree) = self.tree_lock.take() {
+            let offsets = [Some(self.owner.tree_byte), self.permit.take()];
+            for offset in offsets.into_iter().flatten() {
+                // Cannot fail for a byte that is held; if it did, the daemon would hold it.
+                let _ = locks::let_go(tree.as_fd(), offset);
+            }
+        }
         self.keeper_byte = None;
-        self.tree_lock = None;
     }
 
     fn tell_outer(&mut self, class: Class) {

@@ -24,7 +24,10 @@ fn discard(pipes: Vec<OwnedFd>) {
     let _ = set_disposition(libc::SIGCHLD, Disposition::Ignore);
     let mut pipes = close_all_but(pipes);
     while !pipes.is_empty() {
-        let mut fds: Vec<_> = pipes.iter().map(|fd| pollfd(fd.as_raw_fd(), libc::POLLIN)).collect();
+        let mut fds: Vec<_> = pipes
+            .iter()
+            .map(|fd| pollfd(fd.as_raw_fd(), libc::POLLIN))
+            .collect();
         poll(&mut fds, None);
         let mut ready = fds.iter().map(|fd| fd.revents != 0);
         pipes.retain(|pipe| !ready.next().unwrap_or(false) || read_some(pipe.as_raw_fd()));
@@ -45,9 +48,18 @@ fn close_all_but(pipes: Vec<OwnedFd>) -> Vec<OwnedFd> {
     }
     let above = kept.last().map_or(3, |last| last + 1);
     // SAFETY: integers only; every owner of these descriptors is about to end with the process.
-    unsafe { libc::syscall(libc::SYS_close_range, above as libc::c_uint, libc::c_uint::MAX, 0) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            above as libc::c_uint,
+            libc::c_uint::MAX,
+            0,
+        )
+    };
     // SAFETY: these are open and owned by nobody else.
-    kept.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect()
+    kept.into_iter()
+        .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+        .collect()
 }
 
 /// Reads once and throws it away; false at the end.
@@ -55,5 +67,6 @@ fn read_some(fd: RawFd) -> bool {
     let mut buffer = [0u8; 4096];
     // SAFETY: the buffer lives through the call and its length is given.
     let count = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    count > 0 || (count < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted)
+    count > 0
+        || (count < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted)
 }

@@ -144,6 +144,11 @@ impl LockFile {
         })
     }
 
+    /// Locks one more byte with a description that holds others, so that it lives as long as they do.
+    pub fn hold_with(&self, fd: BorrowedFd<'_>, offset: u64) -> Result<(), LockError> {
+        set_lock(fd, libc::F_WRLCK, offset)
+    }
+
     fn another_description(&self) -> Result<File, LockError> {
         let (file, id) = match open_description(&self.path, self.writable) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -157,6 +162,19 @@ impl LockFile {
             Err(LockError::Replaced)
         }
     }
+}
+
+/// Releases a byte, for every process that inherited the description.
+pub fn let_go(fd: BorrowedFd<'_>, offset: u64) -> Result<(), LockError> {
+    set_lock(fd, libc::F_UNLCK, offset)
+}
+
+fn set_lock(fd: BorrowedFd<'_>, kind: c_int, offset: u64) -> Result<(), LockError> {
+    let mut lock = one_byte(kind, offset)?;
+    // SAFETY: the lock is complete and outlives the call.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw mut lock) })
+        .map(drop)
+        .map_err(refusal)
 }
 
 /// One locked byte. It is released when the last descriptor of its description is closed.

@@ -15,6 +15,7 @@ pub mod leaving;
 pub mod liveness;
 pub mod locks;
 pub mod mirror;
+pub mod permits;
 pub mod proc;
 pub mod queue;
 pub mod replay;
