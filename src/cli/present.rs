@@ -42,7 +42,12 @@ pub enum Answer<'a> {
         waited: bool,
     },
     /// A guard said no.
-    Guarded(&'a Guarded),
+    Guarded {
+        /// Its no.
+        guarded: &'a Guarded,
+        /// The fallback that answers instead.
+        degraded: Option<&'a Degraded>,
+    },
     /// The stored result.
     Replayed {
         /// The record.
@@ -70,12 +75,23 @@ pub enum Answer<'a> {
         note: Option<&'a str>,
         /// A stream that could not be delivered, with the error's number.
         undelivered: Option<(Stream, i32)>,
+        /// The fallback that answers instead.
+        degraded: Option<&'a Degraded>,
     },
     /// The keeper died.
     KeeperLost {
         /// After its claim.
         claimed: bool,
     },
+}
+
+/// A fallback's answer.
+#[derive(Debug)]
+pub struct Degraded {
+    /// Why there was need for one.
+    pub why: String,
+    /// Its exit code.
+    pub code: i32,
 }
 
 /// Says answers in the way that the call asked for.
@@ -159,7 +175,10 @@ impl<'a> Presenter<'a> {
             Answer::Replayed { .. } => !self.speech.silent_replay,
             Answer::Waited { .. } | Answer::WaitedPast { .. } => true,
             // Only a probe's answer has not been shown live.
-            Answer::Executed { executed, .. } => executed.by_probe,
+            Answer::Executed {
+                executed, degraded, ..
+            } => executed.by_probe || degraded.is_some(),
+            Answer::Guarded { degraded, .. } => degraded.is_some(),
             Answer::Detached(_) => {
                 let _ = writeln!(io::stdout(), "{}", self.plan.name.key);
                 false
@@ -225,7 +244,10 @@ impl<'a> Presenter<'a> {
             } => {
                 self.complain(&say::refusal(*refusal, name, *record, pids, *waited));
             }
-            Answer::Guarded(guarded) => self.complain(&guarded.why),
+            Answer::Guarded { guarded, degraded } => match degraded {
+                Some(degraded) => self.mention(&say::degraded(&self.plan.name, &degraded.why)),
+                None => self.complain(&guarded.why),
+            },
             Answer::Replayed {
                 record,
                 old_failure,
@@ -258,7 +280,15 @@ impl<'a> Presenter<'a> {
                 self.about_output(record.output.as_ref());
             }
             Answer::WaitedPast { result } => self.about_output(result.output.as_ref()),
-            Answer::Executed { executed, note, .. } => {
+            Answer::Executed {
+                executed,
+                note,
+                degraded,
+                ..
+            } => {
+                if let Some(degraded) = degraded {
+                    self.mention(&say::degraded(&self.plan.name, &degraded.why));
+                }
                 for line in say::executed(&self.plan.name, executed) {
                     self.mention(&line);
                 }
@@ -318,7 +348,8 @@ impl<'a> Presenter<'a> {
                 record,
                 ..
             } => refused(base, *refusal, name, *record),
-            Answer::Guarded(guarded) => Report {
+            Answer::Guarded { guarded, degraded } => Report {
+                degraded: degraded.map(|degraded| degraded.why.clone()),
                 reason: Some(guarded.why.clone()),
                 next: Next::RetryLater,
                 retry_at: guarded.retry_at,
@@ -339,7 +370,12 @@ impl<'a> Presenter<'a> {
                 settled_at: Some(result.settled_at),
                 ..base
             },
-            Answer::Executed { executed, .. } => of_execution(base, executed),
+            Answer::Executed {
+                executed, degraded, ..
+            } => Report {
+                degraded: degraded.map(|degraded| degraded.why.clone()),
+                ..of_execution(base, executed)
+            },
             Answer::KeeperLost { .. } => Report {
                 state: Some(State::Unknown),
                 next: Next::AskHuman,
@@ -439,10 +475,16 @@ fn code_of(answer: &Answer<'_>) -> i32 {
     match answer {
         Answer::Skipped | Answer::Detached(_) => 0,
         Answer::Refused { refusal, .. } => exit::of_refusal(*refusal),
-        Answer::Guarded(_) => exit::GUARDED,
+        Answer::Guarded { degraded, .. } => {
+            degraded.map_or(exit::GUARDED, |degraded| degraded.code)
+        }
         Answer::Replayed { record, .. } => record.exit_code.unwrap_or(0),
         Answer::Waited { record } => settled_code(record.state, record.class, record.exit_code),
         Answer::WaitedPast { result } => settled_code(result.state, result.class, result.exit_code),
+        Answer::Executed {
+            degraded: Some(degraded),
+            ..
+        } => degraded.code,
         Answer::Executed { executed, .. } => match executed.end {
             CallerEnd::Code(code) => code,
             CallerEnd::Signal { signal, .. } => exit::SIGNAL_BASE + signal,

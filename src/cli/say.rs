@@ -188,6 +188,11 @@ pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
     lines
 }
 
+/// A fallback answers.
+pub fn degraded(name: &OpName, why: &str) -> String {
+    format!("degraded: the fallback answers for {name} ({why}); the record stays as it is")
+}
+
 /// A store on a throw-away machine.
 pub fn runner_store() -> &'static str {
     "CI is set and the store is the default file, which lives on this runner only; name one that outlives it with --store or IDEM_STORE"

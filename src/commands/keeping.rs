@@ -1,15 +1,17 @@
 //! The keeper's process, from the fork to its end.
 
 use crate::cli::exit;
-use crate::cli::present::{Answer, Presenter};
+use crate::cli::present::{Answer, Degraded, Presenter};
 use crate::cli::say;
 use crate::cli::settings::Speech;
 use crate::domain::frames::Stream;
-use crate::domain::outcome::Class;
+use crate::domain::name::Generation;
+use crate::domain::outcome::{Class, Cut, Exit};
 use crate::domain::record::OutputRef;
 use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
-use crate::engine::hands::Cancelled;
+use crate::engine::environment::ChildContext;
+use crate::engine::hands::{Cancelled, Hands};
 use crate::engine::keeper::{self, Executed, Kept};
 use crate::engine::plan::Plan;
 use crate::engine::store::{GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult};
@@ -31,6 +33,8 @@ use std::time::Duration;
 const PURGED_IN_PASSING: u32 = 16;
 /// How long the ledger of deleted records is kept.
 pub const KEEP_EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long a fallback may take where `--timeout` does not say.
+const FALLBACK_LIMIT: Duration = Duration::from_secs(60);
 /// How long a caller that does not read may hold up a call whose time is over.
 const LAST_FLUSH: Duration = Duration::from_secs(1);
 
@@ -104,11 +108,7 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     };
     let end = match kept {
         Kept::NotClaimed(not) => not_claimed(&mut hands, keeping, not),
-        Kept::Executed(executed) => {
-            let end = executed_end(&mut hands, keeping, &executed);
-            keeping.presenter.complain_all(&survivors(&executed));
-            end
-        }
+        Kept::Executed(executed) => executed_end(&mut hands, keeping, &executed),
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
@@ -139,8 +139,18 @@ fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClai
             ToFront::Exit(exit::OWN_FAILURE)
         }
         NotClaimed::Guarded(guarded) => {
-            let _ = hands;
-            ToFront::Exit(keeping.presenter.answer(Answer::Guarded(&guarded), None))
+            let degraded = match guarded.guard {
+                "task" => None,
+                _ => fallback(hands, keeping, &guarded.why),
+            };
+            let (degraded, output) = degraded.unzip();
+            ToFront::Exit(keeping.presenter.answer(
+                Answer::Guarded {
+                    guarded: &guarded,
+                    degraded: degraded.as_ref(),
+                },
+                output.flatten(),
+            ))
         }
     }
 }
@@ -161,19 +171,76 @@ fn executed_end(
             _ => None,
         });
     let note = keeping.note.then(say::runner_store);
-    let output = executed.output.as_ref().and_then(recording_of);
+    let (degraded, answer) = match degrades(executed) {
+        true => fallback(hands, keeping, &executed.reason).unzip(),
+        false => (None, None),
+    };
+    let output = match answer {
+        Some(answer) => answer,
+        None => executed.output.as_ref().and_then(recording_of),
+    };
     let code = keeping.presenter.answer(
         Answer::Executed {
             executed,
             note,
             undelivered: failed,
+            degraded: degraded.as_ref(),
         },
         output,
     );
+    keeping.presenter.complain_all(&survivors(executed));
     match executed.end {
-        CallerEnd::Signal { signal, group } => ToFront::Die { signal, group },
-        CallerEnd::Code(_) => ToFront::Exit(code),
+        CallerEnd::Signal { signal, group } if degraded.is_none() => ToFront::Die { signal, group },
+        _ => ToFront::Exit(code),
     }
+}
+
+/// Whether a failure is one that a fallback stands in for: the other side was in trouble or too slow.
+fn degrades(executed: &Executed) -> bool {
+    let timed_out = matches!(executed.cut, Some(Cut::Timeout | Cut::Deadline));
+    match executed.class {
+        Class::Success | Class::Permanent => false,
+        Class::Uncertain => timed_out,
+        Class::Safe => timed_out || !executed.not_started,
+        Class::Retryable | Class::Throttled => executed.cut.is_none() || timed_out,
+    }
+}
+
+/// Runs `--fallback`, if there is one; what it prints is the answer. The record knows nothing of it.
+fn fallback(
+    hands: &mut ProcessHands<'_>,
+    keeping: &Keeping<'_>,
+    why: &str,
+) -> Option<(Degraded, Option<Recording>)> {
+    let command = keeping.plan.helpers.fallback.as_ref()?;
+    if hands.interrupted() {
+        return None;
+    }
+    let context = ChildContext {
+        name: &keeping.plan.name,
+        token: "",
+        generation: Generation(0),
+        attempt: 0,
+        deadline_unix_ms: None,
+        ancestry: &keeping.plan.ancestry,
+    };
+    let limit = keeping.plan.limits.timeout.unwrap_or(FALLBACK_LIMIT);
+    let end = hands.helper(command, &context, limit);
+    let code = match end.exit {
+        Some(Exit::Code(code)) => code,
+        Some(Exit::Signal(signal)) => exit::SIGNAL_BASE + signal,
+        None => exit::TIMED_OUT,
+    };
+    let output = recording_of(&end.stdout);
+    // Opened, it can be read to its end; by its name nobody needs it.
+    hands.discard(&end.stdout);
+    Some((
+        Degraded {
+            why: why.to_owned(),
+            code,
+        },
+        output,
+    ))
 }
 
 fn survivors(executed: &Executed) -> Vec<String> {

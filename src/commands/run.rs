@@ -14,10 +14,11 @@ use crate::engine::environment::{ANCESTRY, Ancestor, parse_ancestry};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
-use crate::engine::plan::Plan;
+use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{Change, Store, StoreError, StoreResult};
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
+use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, wait_for_owner, wait_for_tree};
 use crate::process::{clock, liveness, proc};
 use crate::store::sqlite::SqliteStore;
@@ -25,7 +26,7 @@ use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         default_store,
         store: None,
         detach: plan.running.detach,
+        buffered: false,
     };
     let outcome = front::call(&mut call, &plan)?;
     let derived = named.source == KeySource::Derived;
@@ -78,13 +80,8 @@ fn understand(
     let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
-        // SAFETY: integers only; descriptor 0 is this process's stdin and stays open.
-        if unsafe { libc::dup2(file.as_raw_fd(), 0) } < 0 {
-            return Err(anyhow!(
-                "stdin cannot be put back: {}",
-                io::Error::last_os_error()
-            ));
-        }
+        put_in_place(&file)
+            .map_err(|e| anyhow!("stdin cannot be put back: {e}; nothing was run"))?;
     }
     let plan = settings::plan(matches, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
     Ok((named, plan))
@@ -116,6 +113,7 @@ struct Call<'a> {
     default_store: bool,
     store: Option<SqliteStore>,
     detach: bool,
+    buffered: bool,
 }
 
 impl Call<'_> {
@@ -128,6 +126,19 @@ impl Call<'_> {
                 PathBuf::from(locks)
             }
         }
+    }
+
+    /// `--stdin buffer`. The front reads, since only it is in the terminal's foreground.
+    fn buffer_stdin(&mut self, dir: &Path) -> StoreResult<()> {
+        if self.plan.running.stdin != StdinMode::Buffer || self.buffered {
+            return Ok(());
+        }
+        self.buffered = true;
+        buffer_stdin(dir).map_err(|e| {
+            StoreError::Other(format!(
+                "stdin could not be read to its end: {e}; nothing was run"
+            ))
+        })
     }
 
     /// Waiting keeps no connection: its read mark would keep the log from being folded in.
@@ -210,6 +221,7 @@ impl Caller for Call<'_> {
     fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
         self.drop_store();
         let paths = SqliteStore::prepare_place(&self.path)?;
+        self.buffer_stdin(paths.directory())?;
         let keeping = keeping::Keeping {
             plan: self.plan,
             speech: self.speech,

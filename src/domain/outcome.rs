@@ -118,6 +118,8 @@ pub enum Cut {
     Interrupted(i32),
     /// The caller went away, and `--on-caller-loss kill` asked for the child's end.
     CallerLost,
+    /// What the caller pipes in could not be kept, so the child would have got only a part of it.
+    InputLost,
 }
 
 /// The operation's state after a final attempt of this class.

@@ -18,6 +18,7 @@ use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::Record;
+use crate::domain::time::UnixMs;
 use crate::policy::deadline;
 use crate::policy::retry::{self, Execution, Found, Moment, Step};
 use std::time::Duration;
@@ -125,6 +126,21 @@ fn leave(not: NotClaimed) -> Verdict {
     (Err(not), Claiming::Leave)
 }
 
+/// A guard's no leaves the record as it is and is told in the ledger.
+fn guarded(at: UnixMs, refused: Guarded) -> Verdict {
+    let event = NewEvent {
+        at,
+        kind: EventKind::Guarded,
+        attempt: None,
+        detail: ledger::guarded(&refused),
+    };
+    let events = vec![event];
+    (
+        Err(NotClaimed::Guarded(refused)),
+        Claiming::Refuse { events },
+    )
+}
+
 fn consider(
     hands: &mut dyn Hands,
     plan: &Plan,
@@ -149,7 +165,7 @@ fn consider(
     }
     let deadline = match guards::before_claim(hands, plan, found.guards)? {
         Entry::Free(deadline) => deadline,
-        Entry::Refused(refused) => return Ok(leave(NotClaimed::Guarded(refused))),
+        Entry::Refused(refused) => return Ok(guarded(now.wall, refused)),
     };
     Ok(begin(
         hands,

@@ -14,7 +14,7 @@ use super::store::{
     Fenced, Guards, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError,
 };
 use crate::domain::name::Generation;
-use crate::domain::outcome::{Class, Exit, State, state_after};
+use crate::domain::outcome::{Class, Cut, Exit, State, state_after};
 use crate::domain::time::UnixMs;
 use crate::policy::breaker::Told;
 use crate::policy::outcome::{Classified, Ending, classify};
@@ -66,6 +66,10 @@ pub struct Executed {
     pub recorded: Recorded,
     /// Processes that could not be ended.
     pub survivors: Vec<i32>,
+    /// Why idem ended the last attempt, if it did.
+    pub cut: Option<Cut>,
+    /// The last attempt could not be started.
+    pub not_started: bool,
     /// What a careful user should know although it went well.
     pub warning: Option<String>,
 }
@@ -569,6 +573,14 @@ impl<'a> Run<'a> {
             by_probe: settled.why == Why::ProbeFoundIt,
             recorded,
             survivors: self.survivors,
+            cut: match self.last.as_ref().map(|last| &last.end.how) {
+                Some(HowEnded::Ended { cut, .. }) => *cut,
+                _ => None,
+            },
+            not_started: self
+                .last
+                .as_ref()
+                .is_some_and(|last| matches!(last.end.how, HowEnded::NotStarted { .. })),
             warning: self.last.and_then(|last| last.classified.warning),
         }
     }

@@ -137,6 +137,7 @@ pub fn cut_word(cut: Cut) -> &'static str {
         Cut::Deadline => "deadline",
         Cut::Interrupted(_) => "interrupted",
         Cut::CallerLost => "caller_lost",
+        Cut::InputLost => "input_lost",
     }
 }
 

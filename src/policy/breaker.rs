@@ -146,7 +146,7 @@ impl Told {
             (Ending::NotStarted(_), _) => Told::Nothing,
             (
                 Ending::Ended {
-                    cut: Some(Cut::Interrupted(_) | Cut::CallerLost),
+                    cut: Some(Cut::Interrupted(_) | Cut::CallerLost | Cut::InputLost),
                     ..
                 },
                 _,

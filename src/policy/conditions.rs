@@ -170,7 +170,9 @@ impl Condition {
     fn holds(&self, position: usize, facts: &Facts) -> bool {
         match (facts.cut, facts.exit) {
             (Some(Cut::Timeout), _) => matches!(self, Condition::Timeout),
-            (Some(Cut::Deadline | Cut::Interrupted(_) | Cut::CallerLost), _) => false,
+            (Some(Cut::Deadline | Cut::Interrupted(_) | Cut::CallerLost | Cut::InputLost), _) => {
+                false
+            }
             (None, Exit::Signal(number)) => {
                 matches!(self, Condition::Signal(named) if named.is_none_or(|n| n == number))
             }

@@ -254,6 +254,7 @@ impl Attempt<'_> {
             (Some(Cut::Timeout), _) => "timed out".to_owned(),
             (Some(Cut::Deadline), _) => "the deadline passed".to_owned(),
             (Some(Cut::Interrupted(n)), _) => format!("interrupted by signal {n}"),
+            (Some(Cut::InputLost), _) => "ended because its stdin could not be kept".to_owned(),
             (Some(Cut::CallerLost), _) => "ended because the caller went away".to_owned(),
             (None, Exit::Signal(n)) => format!("killed by signal {n}"),
             (None, Exit::Code(n)) => format!("exit code {n}"),

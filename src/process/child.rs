@@ -5,6 +5,7 @@ use super::clock::monotonic;
 use super::session::{News, Session, poll, pollfd};
 use super::spawn::Running;
 use super::spool::Recorder;
+use super::stdin::{Feed, Pump};
 use super::terminate::{Progress, Target, Termination};
 use super::{sys, wait};
 use crate::domain::frames::Stream;
@@ -61,6 +62,8 @@ pub struct Pipes {
     pub stdout: Option<File>,
     /// Its standard error.
     pub stderr: Option<File>,
+    /// The way to its standard input, where that is pumped.
+    pub feed: Option<Feed>,
 }
 
 /// A child under way.
@@ -73,6 +76,7 @@ pub struct Child<'a> {
     listener: &'a mut dyn Listener,
     /// Whether its output is shown to the caller.
     live: bool,
+    pump: Option<&'a mut Pump>,
     limits: TimeLimits,
     foreign: &'a [ProcessRef],
     exit: Option<Exit>,
@@ -100,6 +104,8 @@ pub struct Company<'a> {
     pub listener: &'a mut dyn Listener,
     /// Whether the caller sees it live.
     pub live: bool,
+    /// Where the standard input comes from, where it is pumped.
+    pub pump: Option<&'a mut Pump>,
     /// Processes below the keeper that it did not start.
     pub foreign: &'a [ProcessRef],
 }
@@ -120,6 +126,7 @@ impl<'a> Child<'a> {
             recorder: company.recorder,
             listener: company.listener,
             live: company.live,
+            pump: company.pump,
             limits,
             foreign: company.foreign,
             exit: None,
@@ -190,6 +197,7 @@ impl<'a> Child<'a> {
         fds.push(pollfd(pid, libc::POLLIN));
         fds.push(pollfd(self.readable(Stream::Stdout), libc::POLLIN));
         fds.push(pollfd(self.readable(Stream::Stderr), libc::POLLIN));
+        fds.extend(self.feed_fds().map(|(fd, events)| pollfd(fd, events)));
         let mirrors: Vec<_> = self.session.mirrors.poll_fds().collect();
         fds.extend(mirrors.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
         poll(&mut fds, self.until_next_timer());
@@ -199,7 +207,10 @@ impl<'a> Child<'a> {
                 self.read(stream);
             }
         }
-        for ((stream, ..), fd) in mirrors.iter().zip(&fds[5..]) {
+        if fds[5].revents != 0 || fds[6].revents != 0 {
+            self.feed(fds[5].revents & libc::POLLERR != 0, fds[6].revents != 0);
+        }
+        for ((stream, ..), fd) in mirrors.iter().zip(&fds[7..]) {
             if fd.revents != 0 {
                 self.session.mirrors.on_writable(*stream);
             }
@@ -208,6 +219,22 @@ impl<'a> Child<'a> {
             self.news();
         }
         self.timers();
+    }
+
+    fn feed_fds(&self) -> [(i32, libc::c_short); 2] {
+        match (&self.pipes.feed, &self.pump) {
+            (Some(feed), Some(pump)) if self.exit.is_none() => feed.poll_fds(pump),
+            _ => [(-1, 0), (-1, 0)],
+        }
+    }
+
+    fn feed(&mut self, closed: bool, readable: bool) {
+        if let (Some(feed), Some(pump)) = (&mut self.pipes.feed, &mut self.pump) {
+            feed.go_on(pump, closed, readable);
+            if pump.broken().is_some() {
+                self.end_tree(Cut::InputLost);
+            }
+        }
     }
 
     /// The pipe of a stream, if it should be read now.

@@ -7,6 +7,7 @@ use super::session::{News, Session};
 use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
 use super::spool::{Recorded, Recorder, StoredPlace, spool_stem};
+use super::stdin::Input;
 use super::terminate::Target;
 use super::{clock, liveness, locks, permits, proc, sys};
 use crate::domain::frames::Stream;
@@ -17,7 +18,7 @@ use crate::domain::record::Record;
 use crate::domain::time::Stamp;
 use crate::engine::environment::{CONTROL, ChildContext, child_environment};
 use crate::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
-use crate::engine::plan::Plan;
+use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{NewOutput, OutputBody};
 use crate::policy::bulkhead::BulkheadSpec;
 use crate::policy::classify::Classifier;
@@ -28,9 +29,9 @@ use rand::RngExt as _;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ pub struct ProcessHands<'a> {
     keeper_byte: Option<HeldByte>,
     tree_lock: Option<OwnedFd>,
     permit: Option<u64>,
+    input: Input,
     foreign: Vec<ProcessRef>,
     prepared: Option<Prepared>,
     last_child: Option<ProcessRef>,
@@ -169,6 +171,17 @@ impl<'a> ProcessHands<'a> {
         let nonce = Nonce(random.random());
         // 62 bits: two claims never meet by chance, and an offset is never negative.
         let bytes: [u64; 2] = [random.random::<u64>() >> 2, random.random::<u64>() >> 2];
+        let repeated = plan.retry.retries > 0 && !plan.retry.nested;
+        // Nobody sits at the terminal of a call that has returned.
+        let mode = if plan.running.detach && io::stdin().is_terminal() {
+            StdinMode::Null
+        } else {
+            plan.running.stdin
+        };
+        let input = match Input::choose(mode, repeated, &places.spool_dir) {
+            Ok(input) => input,
+            Err(error) => return Err((session, error.into())),
+        };
         let locks = match Locks::take(&places.locks, nonce, bytes) {
             Ok(locks) => locks,
             Err(error) => return Err((session, error)),
@@ -183,6 +196,7 @@ impl<'a> ProcessHands<'a> {
             tree_lock: Some(locks.tree_lock),
             locks: locks.file,
             permit: None,
+            input,
             foreign: Vec::new(),
             prepared: None,
             last_child: None,
@@ -208,8 +222,15 @@ impl<'a> ProcessHands<'a> {
         let (err_read, err_write) = sys::pipe().map_err(trouble)?;
         let control = self.control_path(context.attempt);
         let env = child_environment(std::env::vars_os(), context, Some(&control));
-        let spawn = Spawn::new(&self.plan.running.argv, &env).map_err(|cannot| cannot.message)?;
-        let stdin = Stdio::Inherit;
+        let argv = self.argv(context);
+        let spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
+        let (input, feed) = self
+            .input
+            .open()
+            .map_err(|e| format!("its stdin could not be opened: {e}"))?;
+        let stdin = input
+            .as_ref()
+            .map_or(Stdio::Inherit, |fd| Stdio::Fd(fd.as_fd()));
         let mut spawn = spawn.stdio(
             stdin,
             Stdio::Fd(out_write.as_fd()),
@@ -222,12 +243,22 @@ impl<'a> ProcessHands<'a> {
         let pipes = Pipes {
             stdout: Some(File::from(out_read)),
             stderr: Some(File::from(err_read)),
+            feed,
         };
         Ok(Prepared {
             child,
             pipes,
             control,
         })
+    }
+
+    /// The command of this attempt: `--expand` fills what only idem knows.
+    fn argv(&self, context: &ChildContext<'_>) -> Vec<OsString> {
+        let argv = &self.plan.running.argv;
+        if !self.plan.running.expand {
+            return argv.clone();
+        }
+        argv.iter().map(|arg| expand(arg, context)).collect()
     }
 
     fn control_path(&self, attempt: u32) -> PathBuf {
@@ -317,6 +348,7 @@ impl<'a> ProcessHands<'a> {
         let pipes = Pipes {
             stdout: Some(File::from(out_read)),
             stderr: Some(File::from(err_read)),
+            feed: None,
         };
         let limits = self.limits(Some(limit), None);
         let mut recorder = self.recorder(0);
@@ -326,6 +358,7 @@ impl<'a> ProcessHands<'a> {
             recorder: &mut recorder,
             listener: &mut heads,
             live: false,
+            pump: None,
             foreign: &self.foreign,
         };
         let end = Child::new(running, pipes, company, limits).run();
@@ -340,6 +373,34 @@ impl<'a> ProcessHands<'a> {
                 .map(|cut| format!("ended by idem: {cut:?}").to_lowercase()),
         })
     }
+}
+
+/// Fills `{token}`, `{key}` and `{attempt}`; every other byte stays.
+fn expand(arg: &OsStr, context: &ChildContext<'_>) -> OsString {
+    let attempt = context.attempt.to_string();
+    let gaps = [
+        ("{token}", context.token),
+        ("{key}", context.name.key.as_str()),
+        ("{attempt}", &attempt),
+    ];
+    let mut left = arg.as_bytes();
+    let mut filled = Vec::with_capacity(left.len());
+    while let Some(first) = left.first() {
+        match gaps
+            .iter()
+            .find(|(gap, _)| left.starts_with(gap.as_bytes()))
+        {
+            Some((gap, value)) => {
+                filled.extend(value.as_bytes());
+                left = &left[gap.len()..];
+            }
+            None => {
+                filled.push(*first);
+                left = &left[1..];
+            }
+        }
+    }
+    OsString::from_vec(filled)
 }
 
 /// A recording made durable, as the store takes it.
@@ -483,6 +544,10 @@ impl Hands for ProcessHands<'_> {
             recorder: &mut recorder,
             listener: &mut ears,
             live: true,
+            pump: match &mut self.input {
+                Input::Pump(pump) => Some(pump),
+                _ => None,
+            },
             foreign: &self.foreign,
         };
         let end = Child::new(running, prepared.pipes, company, limits).run();

@@ -24,6 +24,7 @@ pub mod signal;
 pub mod spawn;
 pub mod split;
 pub mod spool;
+pub mod stdin;
 pub mod stdin_spool;
 pub mod sys;
 pub mod terminate;
