@@ -149,7 +149,8 @@ fn new_timer(signal: c_int) -> io::Result<libc::timer_t> {
 
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        // The widths differ between C libraries; a century is long enough.
+        tv_sec: time.as_secs().min(u32::MAX.into()) as _,
         tv_nsec: time.subsec_nanos() as _,
     }
 }

@@ -112,8 +112,11 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: c_int) -> io::Result<()> {
 }
 
 /// Sends a signal to every member of a process group. The caller knows that the group is still the one
-/// that it means.
+/// that it means. Group 1 and below is refused: to kill(2) that would be everybody.
 pub fn signal_group(group: pid_t, signal: c_int) -> io::Result<()> {
+    if group <= 1 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     // SAFETY: both arguments are integers.
     check(unsafe { libc::kill(-group, signal) }).map(drop)
 }
@@ -166,6 +169,14 @@ mod tests {
     fn errors_read_in_lower_case() {
         assert_eq!(errno_text(libc::EACCES), "permission denied");
         assert_eq!(errno_text(libc::E2BIG), "argument list too long");
+    }
+
+    #[test]
+    fn nobody_means_everybody() {
+        for group in [1, 0, -1] {
+            let error = signal_group(group, 0).expect_err("refused");
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        }
     }
 
     #[test]

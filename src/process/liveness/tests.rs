@@ -205,9 +205,17 @@ fn another_boot_leaves_nothing_behind() {
 fn in_another_pid_namespace_only_the_locks_know() {
     own_process!("in_another_pid_namespace_only_the_locks_know", || {
         let mut claim = Claim::new("namespace");
+        let child = claim.start("exec sleep 1000", None);
         claim.owner.pid_namespace ^= 1;
-        claim.owner.child = Some(proc::this().expect("/proc"));
-        assert_eq!(claim.observe(), Liveness::Gone);
+        claim.owner.child = Some(child);
+        assert_eq!(claim.observe(), alive(&[child.pid]), "its nonce is seen");
+        claim.owner.nonce = "of another execution".into();
+        assert_eq!(
+            claim.observe(),
+            Liveness::Gone,
+            "its PID means nothing here"
+        );
+        end(child);
         claim.lose_the_lock_file();
         assert_eq!(claim.observe(), Liveness::OutOfSight);
     });
