@@ -2,6 +2,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::*;
+use crate::domain::name::Nonce;
 use crate::process::locks::HIGH_DESCRIPTOR;
 use crate::process::spawn::Spawn;
 use crate::process::testing::{environment, own_process, until};
@@ -18,7 +19,7 @@ struct Claim {
 }
 
 impl Claim {
-    fn new(nonce: &str) -> Claim {
+    fn new() -> Claim {
         let home = tempfile::tempdir().expect("directory");
         let locks = LockFile::open(&home.path().join("locks")).expect("lock file");
         let owner = OwnerRef {
@@ -29,7 +30,7 @@ impl Claim {
             keeper_byte: KEEPER_BYTE,
             tree_byte: TREE_BYTE,
             child: None,
-            nonce: format!("{nonce}-{}", std::process::id()),
+            nonce: Nonce(rand::random()),
         };
         Claim { home, locks, owner }
     }
@@ -45,7 +46,7 @@ impl Claim {
     /// Starts a child with the nonce in its environment, whether the claim records it or not.
     fn start(&self, script: &str, tree: Option<&OwnedFd>) -> ProcessRef {
         let mut env = environment();
-        env.push(("IDEM_NONCE".into(), self.owner.nonce.clone().into()));
+        env.push(("IDEM_NONCE".into(), self.owner.nonce.hex().into()));
         let words = ["sh", "-c", script].map(OsString::from);
         let mut spawn = Spawn::new(&words, &env).expect("no NUL");
         if let Some(tree) = tree {
@@ -62,6 +63,10 @@ impl Claim {
     fn lose_the_lock_file(&self) {
         std::fs::remove_file(self.home.path().join("locks")).expect("unlink");
     }
+}
+
+fn of_another_execution() -> Nonce {
+    Nonce(rand::random())
 }
 
 fn end(child: ProcessRef) {
@@ -90,7 +95,7 @@ fn alive(pids: &[i32]) -> Liveness {
 #[test]
 fn the_keepers_byte_decides_about_the_keeper() {
     own_process!("the_keepers_byte_decides_about_the_keeper", || {
-        let claim = Claim::new("keeper");
+        let claim = Claim::new();
         let held = claim.locks.hold(KEEPER_BYTE).expect("free");
         assert_eq!(claim.observe(), Liveness::OwnerAlive);
         drop(held);
@@ -102,7 +107,7 @@ fn the_keepers_byte_decides_about_the_keeper() {
 #[test]
 fn the_trees_byte_outlives_the_keeper() {
     own_process!("the_trees_byte_outlives_the_keeper", || {
-        let claim = Claim::new("tree");
+        let claim = Claim::new();
         let byte = claim.locks.hold(TREE_BYTE).expect("free");
         let tree = byte.into_inheritable_fd(HIGH_DESCRIPTOR).expect("high");
         let child = claim.start("exec sleep 1000", Some(&tree));
@@ -118,13 +123,13 @@ fn a_tree_without_its_byte_is_known_by_nonce_child_or_group() {
     own_process!(
         "a_tree_without_its_byte_is_known_by_nonce_child_or_group",
         || {
-            let mut claim = Claim::new("closed");
+            let mut claim = Claim::new();
             let child = claim.start("exec sleep 1000", None);
             assert_eq!(claim.observe(), alive(&[child.pid]));
             let skip = HashSet::from([child.pid]);
             let path = claim.home.path().join("locks");
             assert_eq!(observe(&claim.owner, &path, &skip), Liveness::Gone);
-            claim.owner.nonce = "of another execution".into();
+            claim.owner.nonce = of_another_execution();
             assert_eq!(claim.observe(), Liveness::Gone);
             claim.owner.child = Some(child);
             assert_eq!(claim.observe(), alive(&[child.pid]));
@@ -138,10 +143,10 @@ fn a_tree_without_its_byte_is_known_by_nonce_child_or_group() {
 #[test]
 fn members_of_the_childs_group_outlive_the_child() {
     own_process!("members_of_the_childs_group_outlive_the_child", || {
-        let mut claim = Claim::new("group");
+        let mut claim = Claim::new();
         let child = claim.start("sleep 1000 & exit 0", None);
         claim.owner.child = Some(child);
-        claim.owner.nonce = "of another execution".into();
+        claim.owner.nonce = of_another_execution();
         until(|| wait::peek(child.pid).expect("our child").is_some());
         let listing = proc::Listing::take().expect("processes");
         let member = listing.members(child.pid).next().expect("sleep").id.pid;
@@ -156,7 +161,7 @@ fn members_of_the_childs_group_outlive_the_child() {
 #[test]
 fn an_ended_child_that_nobody_reaps_is_gone() {
     own_process!("an_ended_child_that_nobody_reaps_is_gone", || {
-        let mut claim = Claim::new("zombie");
+        let mut claim = Claim::new();
         let child = claim.start("exit 0", None);
         claim.owner.child = Some(child);
         until(|| wait::peek(child.pid).expect("our child").is_some());
@@ -167,7 +172,7 @@ fn an_ended_child_that_nobody_reaps_is_gone() {
 #[test]
 fn without_the_lock_file_pid_and_start_time_decide() {
     own_process!("without_the_lock_file_pid_and_start_time_decide", || {
-        let mut claim = Claim::new("replaced");
+        let mut claim = Claim::new();
         let held = claim.locks.hold(KEEPER_BYTE).expect("free");
         claim.lose_the_lock_file();
         assert_eq!(claim.observe(), Liveness::OwnerAlive);
@@ -186,7 +191,7 @@ fn without_the_lock_file_pid_and_start_time_decide() {
 #[test]
 fn another_boot_leaves_nothing_behind() {
     own_process!("another_boot_leaves_nothing_behind", || {
-        let mut claim = Claim::new("boot");
+        let mut claim = Claim::new();
         claim.owner.child = Some(proc::this().expect("/proc"));
         claim.owner.boot_id = BootId("01234567-89ab-cdef-0123-456789abcdef".into());
         assert_eq!(claim.observe(), Liveness::Gone);
@@ -204,12 +209,12 @@ fn another_boot_leaves_nothing_behind() {
 #[test]
 fn in_another_pid_namespace_only_the_locks_know() {
     own_process!("in_another_pid_namespace_only_the_locks_know", || {
-        let mut claim = Claim::new("namespace");
+        let mut claim = Claim::new();
         let child = claim.start("exec sleep 1000", None);
         claim.owner.pid_namespace ^= 1;
         claim.owner.child = Some(child);
         assert_eq!(claim.observe(), alive(&[child.pid]), "its nonce is seen");
-        claim.owner.nonce = "of another execution".into();
+        claim.owner.nonce = of_another_execution();
         assert_eq!(
             claim.observe(),
             Liveness::Gone,
@@ -223,7 +228,7 @@ fn in_another_pid_namespace_only_the_locks_know() {
 
 #[test]
 fn a_record_that_makes_no_sense_is_not_taken_for_gone() {
-    let mut claim = Claim::new("offset");
+    let mut claim = Claim::new();
     claim.owner.keeper_byte = u64::MAX;
     assert_eq!(claim.observe(), Liveness::OutOfSight);
 }

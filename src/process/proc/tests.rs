@@ -5,6 +5,9 @@ use crate::process::spawn::Spawn;
 use crate::process::testing::{environment, script, shell, until};
 use crate::process::wait;
 
+/// An empty list of PIDs.
+const NOBODY: [i32; 0] = [];
+
 fn end(pid: i32) {
     // SAFETY: signals an unreaped child of the test's own.
     unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -72,7 +75,7 @@ fn descendants_are_found_across_sessions_and_foreign_trees_are_not() {
         .collect();
     assert_eq!(leader.len(), 1);
     assert!(found.iter().any(|process| process.id == leader[0]));
-    assert_eq!(listing.descendants(child.pid, &leader), []);
+    assert!(listing.descendants(child.pid, &leader).is_empty());
     assert!(
         listing
             .members(child.pid)
@@ -121,11 +124,11 @@ fn a_process_is_known_by_what_stands_in_its_environment() {
     );
     assert_eq!(
         with_environment(&nonce, &HashSet::from([pid])).expect("processes"),
-        []
+        NOBODY
     );
     assert_eq!(
         with_environment("", &HashSet::new()).expect("processes"),
-        []
+        NOBODY
     );
     end(pid);
     end(other);

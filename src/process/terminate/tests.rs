@@ -3,6 +3,8 @@ use crate::domain::outcome::Exit;
 use crate::process::clock::monotonic;
 use crate::process::testing::{LIMIT, own_process, script, until};
 
+/// An empty list of PIDs.
+const NOBODY: [i32; 0] = [];
 const SOON: Duration = Duration::from_millis(50);
 
 /// A tree below this process, started by a script that writes a line to `$1/ready` when it stands.
@@ -81,7 +83,7 @@ fn a_tree_that_listens_ends_at_sigterm() {
     own_process!("a_tree_that_listens_ends_at_sigterm", || {
         let tree = Tree::start("sleep 1000 & echo >> $1/ready; wait");
         tree.ready(1);
-        assert_eq!(tree.end(LIMIT), []);
+        assert_eq!(tree.end(LIMIT), NOBODY);
         assert_eq!(tree.exit(), Some(Exit::Signal(libc::SIGTERM)));
         assert!(tree.is_empty());
     });
@@ -96,7 +98,7 @@ fn a_stopped_tree_is_continued_to_end() {
             wait::next_change(tree.child.pid).expect("child")
                 == Some(wait::Change::Stopped(libc::SIGSTOP))
         });
-        assert_eq!(tree.end(LIMIT), []);
+        assert_eq!(tree.end(LIMIT), NOBODY);
         assert_eq!(tree.exit(), Some(Exit::Code(7)));
     });
 }
@@ -109,7 +111,7 @@ fn a_handler_of_sigterm_finishes_its_work() {
             format!("trap '{clean_up}' TERM; echo >> $1/ready; while :; do sleep 0.01; done");
         let tree = Tree::start(&text);
         tree.ready(1);
-        assert_eq!(tree.end(LIMIT), []);
+        assert_eq!(tree.end(LIMIT), NOBODY);
         assert_eq!(tree.exit(), Some(Exit::Code(7)));
         assert_eq!(tree.lines("cleaned"), 1);
     });
@@ -126,7 +128,7 @@ fn a_tree_that_does_not_listen_is_killed() {
         let progress = termination.poll(monotonic());
         assert!(matches!(progress, Progress::Pending { .. }), "{progress:?}");
         assert_eq!(tree.exit(), None);
-        assert_eq!(tree.end(SOON), []);
+        assert_eq!(tree.end(SOON), NOBODY);
         assert_eq!(tree.exit(), Some(Exit::Signal(libc::SIGKILL)));
         assert!(tree.is_empty());
     });
@@ -141,7 +143,7 @@ fn other_sessions_and_double_forks_are_asked_and_found() {
             let twice = format!("setsid sh -c '(sh -c \"$1\" sh $2 &) & exit' sh '{polite}' $1");
             let tree = Tree::start(&format!("{twice} & setsid sh -c '{polite}' sh $1 & wait"));
             tree.ready(2);
-            assert_eq!(tree.end(LIMIT), []);
+            assert_eq!(tree.end(LIMIT), NOBODY);
             assert_eq!(tree.lines("asked"), 2);
             assert_eq!(tree.exit(), Some(Exit::Signal(libc::SIGTERM)));
             assert!(tree.is_empty());
@@ -159,7 +161,7 @@ fn what_a_dead_child_left_is_ended_too() {
         tree.ready(2);
         until(|| wait::peek(tree.child.pid).expect("our child").is_some());
         assert_eq!(tree.exit(), Some(Exit::Code(0)));
-        assert_eq!(tree.end(SOON), []);
+        assert_eq!(tree.end(SOON), NOBODY);
         assert!(tree.is_empty());
     });
 }
@@ -174,7 +176,7 @@ fn a_tree_that_keeps_forking_is_caught() {
         std::fs::write(&next, runner).expect("write");
         std::fs::rename(&next, tree.home.path().join("next")).expect("rename");
         until(|| tree.lines("ready") > 5);
-        assert_eq!(tree.end(SOON), []);
+        assert_eq!(tree.end(SOON), NOBODY);
         assert!(tree.is_empty());
     });
 }
@@ -187,12 +189,12 @@ fn what_was_there_before_is_left_alone() {
         let tree = Tree::start("echo >> $1/ready; exec sleep 1000");
         assert_eq!(tree.foreign.len(), 2);
         tree.ready(1);
-        assert_eq!(tree.end(LIMIT), []);
+        assert_eq!(tree.end(LIMIT), NOBODY);
         assert_eq!(tree.exit(), Some(Exit::Signal(libc::SIGTERM)));
         assert!(tree.is_empty());
         let still = before.foreign.is_empty() && !before.is_empty();
         assert!(still && before.exit().is_none());
-        assert_eq!(before.end(LIMIT), []);
+        assert_eq!(before.end(LIMIT), NOBODY);
     });
 }
 
@@ -245,7 +247,7 @@ fn what_cannot_be_killed_is_told_and_not_waited_for() {
             }
         );
         assert!(termination.signals.refused > 0);
-        assert_eq!(tree.end(SOON), []);
+        assert_eq!(tree.end(SOON), NOBODY);
     });
 }
 
