@@ -203,7 +203,7 @@ pub fn below_this() -> io::Result<Vec<ProcessRef>> {
 
 /// The PIDs of all processes that were started with this text in their environment, in ascending order.
 /// This process and those in `skip` are left out, and so are processes whose environment cannot be read:
-/// they vanished or belong to another user.
+/// they vanished, belong to another user, or are in the middle of an exec.
 pub fn with_environment(nonce: &str, skip: &HashSet<i32>) -> io::Result<Vec<i32>> {
     let this = std::process::id().cast_signed();
     let mut environment = Vec::new();

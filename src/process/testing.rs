@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::os::fd::AsFd;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use super::clock::monotonic;
@@ -73,18 +73,26 @@ pub fn again(test: &str, wrapper: &[&str]) -> Option<Command> {
     Some(command)
 }
 
+/// Runs a command to its end, and returns what it wrote. That goes through a file: the end of a pipe
+/// would only come when whatever a failed test has left behind is gone as well.
+pub fn run(mut command: Command) -> (ExitStatus, String) {
+    let mut file = tempfile::tempfile().expect("file");
+    let another = || file.try_clone().expect("duplicate");
+    command.stdout(another()).stderr(another());
+    let status = command.status().expect("started");
+    let mut text = String::new();
+    file.rewind().expect("file");
+    file.read_to_string(&mut text).expect("UTF-8");
+    (status, text)
+}
+
 /// Runs the body of a test in a process of its own, with one thread, behind the words of `wrapper`.
 pub fn run_in_own_process(test: &str, wrapper: &[&str], body: impl FnOnce()) {
-    let Some(mut command) = again(test, wrapper) else {
+    let Some(command) = again(test, wrapper) else {
         return body();
     };
-    let output = command.output().expect("this program again");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}\n{errors}"
-    );
+    let (status, text) = run(command);
+    assert!(status.success() && text.contains("1 passed"), "{text}");
 }
 
 /// [`run_in_own_process`] for a test of the calling module.

@@ -44,20 +44,21 @@ impl Claim {
     }
 
     /// Starts a child with the nonce in its environment, whether the claim records it or not.
-    fn start(&self, script: &str, tree: Option<&OwnedFd>) -> ProcessRef {
+    fn start(&self, command: &[&str], tree: Option<&OwnedFd>) -> ProcessRef {
         let mut env = environment();
         env.push(("IDEM_NONCE".into(), self.owner.nonce.hex().into()));
-        let words = ["sh", "-c", script].map(OsString::from);
+        let words = command.iter().map(OsString::from).collect::<Vec<_>>();
         let mut spawn = Spawn::new(&words, &env).expect("no NUL");
         if let Some(tree) = tree {
             spawn = spawn.tree_lock(tree.as_fd());
         }
-        spawn
-            .fork()
-            .expect("fork")
-            .open_gate()
-            .expect("exec")
-            .process
+        let child = spawn.fork().expect("fork").open_gate().expect("exec");
+        let pid = child.process.pid;
+        let shows =
+            || std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| !env.is_empty());
+        // In the middle of an exec a process shows no environment, and when it has ended neither.
+        until(|| shows() || wait::peek(pid).expect("our child").is_some());
+        child.process
     }
 
     fn lose_the_lock_file(&self) {
@@ -110,7 +111,7 @@ fn the_trees_byte_outlives_the_keeper() {
         let claim = Claim::new();
         let byte = claim.locks.hold(TREE_BYTE).expect("free");
         let tree = byte.into_inheritable_fd(HIGH_DESCRIPTOR).expect("high");
-        let child = claim.start("exec sleep 1000", Some(&tree));
+        let child = claim.start(&["sleep", "1000"], Some(&tree));
         drop(tree);
         assert_eq!(claim.observe(), alive(&[child.pid]));
         end(child);
@@ -124,7 +125,7 @@ fn a_tree_without_its_byte_is_known_by_nonce_child_or_group() {
         "a_tree_without_its_byte_is_known_by_nonce_child_or_group",
         || {
             let mut claim = Claim::new();
-            let child = claim.start("exec sleep 1000", None);
+            let child = claim.start(&["sleep", "1000"], None);
             assert_eq!(claim.observe(), alive(&[child.pid]));
             let skip = HashSet::from([child.pid]);
             let path = claim.home.path().join("locks");
@@ -144,7 +145,7 @@ fn a_tree_without_its_byte_is_known_by_nonce_child_or_group() {
 fn members_of_the_childs_group_outlive_the_child() {
     own_process!("members_of_the_childs_group_outlive_the_child", || {
         let mut claim = Claim::new();
-        let child = claim.start("sleep 1000 & exit 0", None);
+        let child = claim.start(&["sh", "-c", "sleep 1000 & exit 0"], None);
         claim.owner.child = Some(child);
         claim.owner.nonce = of_another_execution();
         until(|| wait::peek(child.pid).expect("our child").is_some());
@@ -162,7 +163,7 @@ fn members_of_the_childs_group_outlive_the_child() {
 fn an_ended_child_that_nobody_reaps_is_gone() {
     own_process!("an_ended_child_that_nobody_reaps_is_gone", || {
         let mut claim = Claim::new();
-        let child = claim.start("exit 0", None);
+        let child = claim.start(&["true"], None);
         claim.owner.child = Some(child);
         until(|| wait::peek(child.pid).expect("our child").is_some());
         assert_eq!(claim.observe(), Liveness::Gone);
@@ -181,7 +182,7 @@ fn without_the_lock_file_pid_and_start_time_decide() {
         assert_eq!(claim.observe(), Liveness::OwnerAlive);
         claim.owner.keeper = earlier(claim.owner.keeper);
         assert_eq!(claim.observe(), Liveness::Gone);
-        let child = claim.start("exec sleep 1000", None);
+        let child = claim.start(&["sleep", "1000"], None);
         assert_eq!(claim.observe(), alive(&[child.pid]));
         end(child);
         drop(held);
@@ -210,7 +211,7 @@ fn another_boot_leaves_nothing_behind() {
 fn in_another_pid_namespace_only_the_locks_know() {
     own_process!("in_another_pid_namespace_only_the_locks_know", || {
         let mut claim = Claim::new();
-        let child = claim.start("exec sleep 1000", None);
+        let child = claim.start(&["sleep", "1000"], None);
         claim.owner.pid_namespace ^= 1;
         claim.owner.child = Some(child);
         assert_eq!(claim.observe(), alive(&[child.pid]), "its nonce is seen");

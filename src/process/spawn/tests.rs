@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::process::locks::{HIGH_DESCRIPTOR, LockFile};
-use crate::process::testing::{again, environment, output, own_process, script, until};
+use crate::process::testing::{again, environment, output, own_process, run, script, until};
 
 fn spawn(words: &[&str]) -> Spawn<'static> {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -121,8 +121,9 @@ fn a_child_whose_keeper_is_killed_ends_without_executing() {
         keeper_that_dies(Path::new(&home));
     };
     let home = tempfile::tempdir().expect("directory");
-    let output = keeper.env(HOME, home.path()).output().expect("keeper");
-    assert!(!output.status.success());
+    keeper.env(HOME, home.path());
+    let (status, text) = run(keeper);
+    assert!(!status.success(), "{text}");
     let pids = fs::read_to_string(home.path().join("pids")).expect("pids");
     for pid in pids.split(' ').map(|pid| pid.parse().expect("a PID")) {
         // Its new parent may leave it unreaped.
