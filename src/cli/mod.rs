@@ -1,6 +1,7 @@
 //! What was typed, what it means, and how it is said. Only this layer prints.
 
 pub mod attempts;
+pub mod completion;
 pub mod exit;
 pub mod json_out;
 pub mod operation_json;

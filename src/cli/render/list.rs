@@ -46,7 +46,7 @@ pub fn list(rows: &[Row], now: &Stamp, style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let scoped = rows.iter().any(|row| has_scope(row));
+    let scoped = rows.iter().any(has_scope);
     let mut columns: Vec<Column> = Vec::new();
     if scoped {
         columns.push(SCOPE);
