@@ -73,7 +73,7 @@ fn bash(script: &str) -> String {
 const ZSH_KEYS: &str = r#"(( $+functions[_idem_keys] )) ||
 _idem_keys() {
     local -a keys
-    keys=(${(f)"$(_call_program keys idem __complete keys ${(q):-=${(Q)PREFIX}} ${(q)words} 2>/dev/null)"})
+    keys=(${(f)"$(command idem __complete keys "=${(Q)PREFIX}" "${(@Q)words}" 2>/dev/null)"})
     compadd -a keys
 }
 

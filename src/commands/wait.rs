@@ -209,8 +209,10 @@ impl Waiter {
             settled_at: result.settled_at,
             duration: clock::monotonic().saturating_sub(self.started),
         };
-        let mut printed = Printed;
-        json_out::write_object(&mut printed, &report.first(), stored, &report.last())?;
+        // As with `idem run`, no output is an empty one.
+        let stored = stored.unwrap_or_else(|| Recording::from_bytes(Vec::new()));
+        let (first, last) = (report.first(), report.last());
+        json_out::write_object(&mut Printed, &first, Some(stored), &last)?;
         print("\n")?;
         Ok(())
     }

@@ -182,7 +182,7 @@ fn public(name: &str, value: &Value) -> Value {
         ("output", Some(output)) => {
             let mut output = output.clone();
             for private in ["place", "nonce", "number"] {
-                output.remove(private);
+                output.shift_remove(private);
             }
             output.into()
         }
