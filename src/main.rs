@@ -3,31 +3,31 @@
 use idem::cli::exit::OWN_FAILURE;
 use idem::cli::parse::{Typed, parse};
 use idem::cli::present::say_line;
-use idem::commands;
+use idem::cli::stdout::print;
+use idem::commands::{self, completions::HIDDEN_VERB};
 use std::ffi::OsString;
-use std::io::Write;
+use std::fmt::Display;
 
 fn main() {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|verb| verb == HIDDEN_VERB) {
+        commands::leave(commands::completions::complete(&arguments));
+    }
     let code = match parse(&arguments) {
-        Ok(Typed::Text(text)) => print(&text),
-        Ok(Typed::Verb { verb, matches }) => match commands::call(verb, &matches) {
-            Ok(code) => code,
-            Err(error) => {
-                say_line(&format!("{error:#}"));
-                OWN_FAILURE
-            }
-        },
-        Err(usage) => {
-            say_line(&usage);
-            OWN_FAILURE
-        }
+        Ok(Typed::Text(text)) => ended(print(text).map(|()| 0)),
+        Ok(Typed::Verb { verb, matches }) => ended(commands::call(verb, &matches)),
+        Err(usage) => ended(Err(usage)),
     };
     commands::leave(code)
 }
 
-fn print(text: &str) -> i32 {
-    // A reader that has seen enough is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    0
+/// The code to leave with; an error is one line for the user.
+fn ended(done: Result<i32, impl Display>) -> i32 {
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            say_line(&format!("{error:#}"));
+            OWN_FAILURE
+        }
+    }
 }

@@ -1,14 +1,20 @@
 //! What was typed, what it means, and how it is said. Only this layer prints.
 
+pub mod attempts;
+pub mod completion;
 pub mod exit;
 pub mod json_out;
+pub mod operation_json;
 pub mod options;
 pub mod parse;
 pub mod present;
 pub mod quote;
+pub mod render;
 pub mod run_json;
 pub mod say;
 pub mod settings;
+pub mod stdout;
 pub mod values;
 pub mod verbs;
+pub mod view;
 pub mod when;

@@ -1,7 +1,7 @@
 //! How `idem run` answers: streams or JSON, the lines on stderr, the report, and the exit code.
 
 use super::exit::{self, Next};
-use super::json_out;
+use super::json_out::{self, JsonError};
 use super::run_json::{Done, Report, next_of};
 use super::say;
 use super::settings::Speech;
@@ -199,20 +199,17 @@ impl<'a> Presenter<'a> {
         let report = self.facts(answer);
         let output = output.unwrap_or_else(|| Recording::from_bytes(Vec::new()));
         let mut out = io::BufWriter::new(io::stdout().lock());
-        let written =
-            json_out::write_object(&mut out, &report.first(), Some(output), &report.last())
-                .map_err(|error| error.to_string())
-                .and_then(|()| {
-                    writeln!(out)
-                        .and_then(|()| out.flush())
-                        .map_err(|error| error.to_string())
-                });
+        let (first, last) = (report.first(), report.last());
+        let written = json_out::write_object(&mut out, &first, Some(output), &last)
+            .and_then(|()| Ok(writeln!(out).and_then(|()| out.flush())?));
         match written {
-            Ok(()) => Ok(()),
+            // A reader that has seen enough is no failure, here as for the streams.
+            Err(JsonError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(ReplayError::Write {
                 stream: Stream::Stdout,
-                error: io::Error::other(error),
+                error: io::Error::other(error.to_string()),
             }),
+            Ok(()) => Ok(()),
         }
     }
 

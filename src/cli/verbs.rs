@@ -105,7 +105,6 @@ fn command_arg() -> Arg {
         .value_name("COMMAND")
         .num_args(1..)
         .trailing_var_arg(true)
-        .allow_hyphen_values(true)
         .value_parser(OsStringValueParser::new())
         .value_hint(ValueHint::CommandWithArguments)
         .help("The command and its arguments")
@@ -161,8 +160,17 @@ fn status(command: Command) -> Command {
         ))
         .arg(text("task", "NAME", "Only the steps of this task"))
         .arg(text("since", "DUR|TIME", "Only what changed since then"))
-        .arg(text("limit", "N", "At most this many [default: 50]"))
+        .arg(text(
+            "limit",
+            "N",
+            "At most this many [default: 50, with --json all]",
+        ))
         .arg(json_arg())
+        .after_help(
+            "A key with *, ? or [ in it is a glob, unless an operation has exactly that key.\n\
+             The state is the one that is seen: what runs with nobody left is unknown.\n\
+             Ends with 1 where the one operation asked for is not there.",
+        )
 }
 
 fn log(command: Command) -> Command {
@@ -178,7 +186,16 @@ fn output(command: Command) -> Command {
         .arg(scope_arg())
         .arg(switch("stderr", "The standard error instead"))
         .arg(switch("both", "Both streams, each where it belongs").conflicts_with("stderr"))
-        .arg(text("attempt", "N", "The output of this attempt"))
+        .arg(text(
+            "attempt",
+            "N|G.N",
+            "The output of attempt N: of the latest generation that has any, or of generation G",
+        ))
+        .after_help(
+            "Ends with the stored exit code; with 120 while it runs, 122 where its outcome is unknown or it\n\
+             is held, 1 where there is no such operation or attempt. An attempt that died of signal n ends\n\
+             with 128+n.",
+        )
 }
 
 fn wait(command: Command) -> Command {
@@ -190,7 +207,11 @@ fn wait(command: Command) -> Command {
             "DUR",
             "Wait at most this long, then end with 120",
         ))
-        .arg(json_arg())
+        .arg(json_arg().help("Print one JSON object instead of the streams"))
+        .after_help(
+            "Prints the stored streams and ends with the stored exit code; with 122 where the outcome is\n\
+             unknown or it is held, 1 where there is no such operation.",
+        )
 }
 
 fn resolve(command: Command) -> Command {
@@ -209,11 +230,22 @@ fn resolve(command: Command) -> Command {
                 .required(true),
         )
         .arg(
-            text("stdout", "FILE", "What a replay prints")
+            text("stdout", "FILE", "What a replay prints; - for stdin")
                 .value_hint(ValueHint::FilePath)
                 .requires("succeeded"),
         )
-        .arg(text("exit-code", "N", "What a replay ends with").conflicts_with("not-done"))
+        .arg(
+            text(
+                "exit-code",
+                "N",
+                "What a replay ends with [default: 0, with --failed 1]",
+            )
+            .conflicts_with("not-done"),
+        )
+        .after_help(
+            "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where it is held, 1\n\
+             where it is not there, 125 where it is settled already.",
+        )
 }
 
 fn forget(command: Command) -> Command {
@@ -222,13 +254,17 @@ fn forget(command: Command) -> Command {
             key_arg()
                 .required(true)
                 .num_args(1..)
-                .help("Operations, or globs"),
+                .help("Operations, or globs (quote them)"),
         )
         .arg(scope_arg())
         .arg(switch(
             "force",
             "Also those that are running, unknown or held",
         ))
+        .after_help(
+            "A glob stays within the scope. Whatever can be deleted is; ends with 125 where something was\n\
+             kept for want of --force, 1 where something is not there.",
+        )
 }
 
 fn batch(command: Command) -> Command {
@@ -254,10 +290,12 @@ fn completions(command: Command) -> Command {
 }
 
 fn man(command: Command) -> Command {
-    command.arg(
-        Arg::new("verb")
-            .value_name("VERB")
-            .value_parser(OsStringValueParser::new())
-            .help("A verb [default: idem itself]"),
-    )
+    command
+        .arg(
+            Arg::new("verb")
+                .value_name("VERB")
+                .value_parser(OsStringValueParser::new())
+                .help("A verb [default: idem itself]"),
+        )
+        .after_help("Read it with: idem man run | man -l -")
 }

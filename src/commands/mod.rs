@@ -1,8 +1,20 @@
 //! The verbs, one a file. Each returns the process's exit code; only here and in `main` errors are
 //! `anyhow`'s.
 
+pub mod batch;
+pub mod completions;
+mod context;
+pub mod forget;
+mod handing;
 mod keeping;
+pub mod key;
+pub mod log;
+pub mod man;
+pub mod output;
+pub mod resolve;
 pub mod run;
+pub mod status;
+pub mod wait;
 
 use clap::ArgMatches;
 use std::io::Write;
@@ -11,6 +23,16 @@ use std::io::Write;
 pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
     match verb {
         "run" => run::run(matches),
+        "status" => status::run(matches),
+        "log" => log::run(matches),
+        "output" => output::run(matches),
+        "wait" => wait::run(matches),
+        "resolve" => resolve::run(matches),
+        "forget" => forget::run(matches),
+        "key" => key::run(matches),
+        "batch" => batch::run(matches),
+        "completions" => completions::run(matches),
+        "man" => man::run(matches),
         other => Err(anyhow::anyhow!(
             "there is no verb '{other}'; see idem --help"
         )),

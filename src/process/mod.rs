@@ -19,6 +19,7 @@ pub mod permits;
 pub mod proc;
 pub mod queue;
 pub mod replay;
+pub mod screen;
 pub mod session;
 pub mod signal;
 pub mod spawn;

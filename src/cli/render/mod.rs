@@ -1,0 +1,11 @@
+//! What people see: tables, the page of one operation, the timeline. Everything here is pure.
+
+pub mod detail;
+#[cfg(test)]
+pub mod fixtures;
+pub mod list;
+pub mod next;
+pub mod style;
+pub mod table;
+pub mod text;
+pub mod timeline;

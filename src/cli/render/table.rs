@@ -1,0 +1,174 @@
+//! Aligned tables that fit the terminal.
+
+use super::style::{Style, Tone};
+use super::text::{fit, width};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// A column that may be cut is not cut below this, if another can give way instead.
+const LEAST_COLUMNS: usize = 8;
+
+/// One cell: its text, already printable, and its tone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A cell in a tone.
+    pub fn toned(text: impl Into<String>, tone: Tone) -> Cell {
+        Cell {
+            text: text.into(),
+            tone,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Cell {
+        Cell::toned(text, Tone::Plain)
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its head.
+    pub head: &'static str,
+    /// It may be cut where the terminal is narrow.
+    pub cuts: bool,
+}
+
+/// The table, a line for the heads and one for each row. No line ends with blanks.
+pub fn table(columns: &[Column], rows: &[Vec<Cell>], style: Style) -> String {
+    let heads: Vec<Cell> = columns
+        .iter()
+        .map(|column| Cell::toned(column.head, Tone::Bold))
+        .collect();
+    let widths = widths(columns, rows, style.columns);
+    let mut out = String::new();
+    for row in std::iter::once(&heads).chain(rows) {
+        push_row(&mut out, row, &widths, style);
+    }
+    out
+}
+
+fn push_row(out: &mut String, row: &[Cell], widths: &[usize], style: Style) {
+    let mut left = style.columns.unwrap_or(usize::MAX);
+    let mut pending = 0;
+    for (cell, column) in row.iter().zip(widths) {
+        let text = fit(&cell.text, (*column).min(left.saturating_sub(pending)));
+        let taken = width(&text);
+        if taken > 0 {
+            out.extend(std::iter::repeat_n(' ', pending));
+            out.push_str(&style.paint(cell.tone, &text));
+            left = left.saturating_sub(pending + taken);
+            pending = 0;
+        }
+        pending += column.saturating_sub(taken) + GAP;
+    }
+    out.push('\n');
+}
+
+/// The width of each column: as wide as its widest cell, and where that does not fit, the widest of
+/// those that may be cut gives way first.
+fn widths(columns: &[Column], rows: &[Vec<Cell>], limit: Option<usize>) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, column)| {
+            let cells = rows.iter().filter_map(|row| row.get(i));
+            let widest = cells.map(|cell| width(&cell.text)).max().unwrap_or(0);
+            widest.max(width(column.head))
+        })
+        .collect();
+    let gaps = GAP * columns.len().saturating_sub(1);
+    while let Some(limit) = limit
+        && widths.iter().sum::<usize>() + gaps > limit
+        && let Some(widest) = widest_that_cuts(columns, &mut widths)
+    {
+        *widest -= 1;
+    }
+    widths
+}
+
+fn widest_that_cuts<'a>(columns: &[Column], widths: &'a mut [usize]) -> Option<&'a mut usize> {
+    let cutting = columns.iter().zip(widths).filter(|(column, _)| column.cuts);
+    let (_, widest) = cutting.max_by_key(|(_, width)| **width)?;
+    (*widest > LEAST_COLUMNS).then_some(widest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 3] = [
+        Column {
+            head: "key",
+            cuts: true,
+        },
+        Column {
+            head: "n",
+            cuts: false,
+        },
+        Column {
+            head: "next",
+            cuts: false,
+        },
+    ];
+
+    fn rows() -> Vec<Vec<Cell>> {
+        vec![
+            vec!["a".into(), "12".into(), Cell::from("")],
+            vec!["a-very-long-key".into(), "3".into(), "wait".into()],
+        ]
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_without_blanks() {
+        assert_eq!(
+            table(&COLUMNS, &rows(), Style::PLAIN),
+            "key              n   next\n\
+             a                12\n\
+             a-very-long-key  3   wait\n"
+        );
+    }
+
+    #[test]
+    fn what_is_too_wide_is_cut() {
+        let narrow = |columns| {
+            let style = Style {
+                colour: false,
+                columns: Some(columns),
+            };
+            table(&COLUMNS, &rows(), style)
+        };
+        assert_eq!(
+            narrow(20),
+            "key         n   next\n\
+             a           12\n\
+             a-very-lo…  3   wait\n"
+        );
+        for columns in 0..30 {
+            let fits = narrow(columns).lines().all(|line| width(line) <= columns);
+            assert!(fits, "{columns}: {}", narrow(columns));
+        }
+    }
+
+    #[test]
+    fn colour_takes_no_room() {
+        let style = Style {
+            colour: true,
+            columns: Some(40),
+        };
+        let row = vec![
+            Cell::toned("k", Tone::Good),
+            Cell::from("1"),
+            Cell::from("x"),
+        ];
+        let table = table(&COLUMNS, &[row], style);
+        assert!(table.contains("\u{1b}[32mk\u{1b}[0m    1  x"), "{table:?}");
+    }
+}

@@ -1,0 +1,226 @@
+//! How a verb finds its store, and what it must know of its surroundings.
+
+use crate::cli::parse::value;
+use crate::cli::settings::{self, Surroundings};
+use crate::cli::view::View;
+use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
+use crate::domain::outcome::State;
+use crate::domain::owner::Liveness;
+use crate::domain::record::{OutputRef, Record, Source};
+use crate::domain::time::Stamp;
+use crate::engine::event::Event;
+use crate::engine::store::{OpenOutput, Store, StoreResult};
+use crate::process::spool::{Recorder, Recording, spool_stem};
+use crate::process::{clock, facts, liveness};
+use crate::store::sqlite::SqliteStore;
+use anyhow::{Result, anyhow};
+use clap::ArgMatches;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// How many events are read at a time.
+const EVENTS_A_PAGE: u32 = 1000;
+
+/// What every verb begins with.
+#[derive(Debug)]
+pub struct Context {
+    /// The store's file.
+    pub path: PathBuf,
+    /// The scope that was asked for by option or environment.
+    pub scope: Option<Scope>,
+    /// The moment.
+    pub now: Stamp,
+}
+
+impl Context {
+    /// Reads the options that all verbs share.
+    pub fn new(matches: &ArgMatches) -> Result<Context> {
+        let env = |name: &str| std::env::var_os(name);
+        let (path, _) = settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+        Ok(Context {
+            path,
+            scope: scope(matches)?,
+            now: clock::now(),
+        })
+    }
+
+    /// The operation with this key in the scope asked for.
+    pub fn name(&self, key: Key) -> OpName {
+        OpName {
+            scope: self.scope.clone().unwrap_or_default(),
+            key,
+        }
+    }
+
+    /// The store for reading; none where there is no store yet.
+    pub fn read(&self) -> StoreResult<Option<Opened>> {
+        let store = SqliteStore::open_read(&self.path)?;
+        Ok(store.map(|store| Opened { store }))
+    }
+
+    /// The store for writing; it is made if there is none.
+    pub fn write(&self) -> StoreResult<Opened> {
+        let store = SqliteStore::open_write(&self.path)?;
+        Ok(Opened { store })
+    }
+}
+
+/// `--scope`, else `IDEM_SCOPE`; none where neither is given.
+fn scope(matches: &ArgMatches) -> Result<Option<Scope>> {
+    // Verbs about no operation have no such option.
+    let takes_scope = matches.try_get_one::<OsString>("scope").is_ok();
+    let env = |name: &str| std::env::var_os(name);
+    if !takes_scope || (value(matches, "scope").is_none() && env("IDEM_SCOPE").is_none()) {
+        return Ok(None);
+    }
+    let around = Surroundings {
+        env: &env,
+        now: clock::now(),
+        monotonic: clock::monotonic(),
+        ancestry: Vec::new(),
+        cwd: Vec::new(),
+    };
+    let scope = settings::scope(matches, &around).map_err(|e| anyhow!(e))?;
+    Ok(Some(scope))
+}
+
+/// Whether something in an argument makes it a glob.
+pub fn is_glob(argument: &OsStr) -> bool {
+    let special = |byte: &u8| b"*?[".contains(byte);
+    argument.to_str().is_some() && argument.as_bytes().iter().any(special)
+}
+
+/// The key that an argument names.
+pub fn key(argument: &OsStr) -> Result<Key> {
+    Key::new(argument.as_bytes()).map_err(|e| anyhow!("the key {e}; give the key of an operation"))
+}
+
+/// The key argument of a verb that takes exactly one.
+pub fn key_argument(matches: &ArgMatches) -> Result<Key> {
+    key(value(matches, "key").map_or(OsStr::new(""), OsString::as_os_str))
+}
+
+/// An option's value as text; nothing if it was not given.
+pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Result<Option<&'a str>> {
+    let Some(given) = value(matches, name) else {
+        return Ok(None);
+    };
+    match given.to_str() {
+        Some("") => Err(anyhow!("--{name} is empty; give a value or leave it out")),
+        Some(text) => Ok(Some(text)),
+        None => Err(anyhow!(
+            "--{name}: the value is not UTF-8; write it in plain text"
+        )),
+    }
+}
+
+/// Who calls, for the ledger.
+pub fn source() -> Source {
+    facts::source(std::process::id().cast_signed())
+}
+
+/// Who decides: `user@host`.
+pub fn decider(source: &Source) -> String {
+    format!("{}@{}", source.user, source.host)
+}
+
+/// A random name for a claim or a resolution.
+pub fn new_nonce() -> Nonce {
+    Nonce(rand::random())
+}
+
+/// An opened store.
+pub struct Opened {
+    store: SqliteStore,
+}
+
+impl Opened {
+    /// The store.
+    pub fn store(&mut self) -> &mut dyn Store {
+        &mut self.store
+    }
+
+    /// The lock file on which liveness is seen.
+    pub fn locks(&self) -> PathBuf {
+        self.store.paths().locks.clone()
+    }
+
+    /// The operation as it is now; none where there is no record.
+    pub fn look(&mut self, name: &OpName) -> StoreResult<Option<View>> {
+        let Some(record) = self.store.find(name)? else {
+            return Ok(None);
+        };
+        let view = self.view(record);
+        // An owner that was found gone may have settled just before.
+        if view.record.state == State::Running && view.liveness == Liveness::Gone {
+            let again = self.store.find(name)?;
+            return Ok(again.map(|record| self.view(record)));
+        }
+        Ok(Some(view))
+    }
+
+    /// A record with what is left of its owner.
+    pub fn view(&self, record: Record) -> View {
+        let liveness = observe(&record, &self.locks());
+        View { record, liveness }
+    }
+
+    /// The events of one operation from a generation on, oldest first.
+    pub fn events(&mut self, name: &OpName, from: Generation) -> StoreResult<Vec<Event>> {
+        let mut events = Vec::new();
+        let mut after_id = 0;
+        loop {
+            let page = self.store.events(Some(name), after_id, EVENTS_A_PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(events);
+            };
+            after_id = last.id;
+            events.extend(page.into_iter().filter(|event| event.generation >= from));
+        }
+    }
+
+    /// Hands every event to `take`, oldest first, of one operation or of all.
+    pub fn each_event(
+        &mut self,
+        name: Option<&OpName>,
+        mut take: impl FnMut(Event) -> Result<()>,
+    ) -> Result<()> {
+        let mut after_id = 0;
+        loop {
+            let page = self.store.events(name, after_id, EVENTS_A_PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after_id = last.id;
+            page.into_iter().try_for_each(&mut take)?;
+        }
+    }
+
+    /// The bytes of an output; nothing where none are stored.
+    pub fn recording(&mut self, output: &OutputRef) -> StoreResult<Option<Recording>> {
+        Ok(match self.store.open_output(output)? {
+            OpenOutput::Nothing => None,
+            OpenOutput::Inline(bytes) => Some(Recording::from_bytes(bytes)),
+            OpenOutput::File(file) => Some(Recording::from_file(file)),
+        })
+    }
+
+    /// Records what a person says a command has printed, whatever its size.
+    pub fn recorder(&self, nonce: &Nonce) -> Recorder {
+        let paths = self.store.paths();
+        let db_name = paths.db.file_name().unwrap_or_default();
+        Recorder::new(paths.directory(), spool_stem(db_name, nonce, 0), u64::MAX)
+    }
+}
+
+/// What is left of a record's owner. That of a settled record means nothing any more.
+pub fn observe(record: &Record, locks: &std::path::Path) -> Liveness {
+    match (&record.owner, record.state) {
+        (Some(owner), State::Running | State::Unknown) => {
+            liveness::observe(owner, locks, &HashSet::new())
+        }
+        _ => Liveness::Gone,
+    }
+}

@@ -1,0 +1,87 @@
+//! `idem key`.
+
+use super::context::Context;
+use super::keeping;
+use crate::cli::parse::flag;
+use crate::cli::settings::{self, KeySource, Named, Surroundings};
+use crate::cli::stdout::print;
+use crate::cli::when::rfc3339;
+use crate::process::clock;
+use crate::process::facts::SystemFacts;
+use anyhow::{Result, anyhow};
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Runs the verb.
+pub fn run(matches: &ArgMatches) -> Result<i32> {
+    let context = Context::new(matches)?;
+    let named = named(matches, &context)?;
+    let shown = match flag(matches, "json") {
+        true => format!("{}\n", object(&named)),
+        false => lines(&named),
+    };
+    print(shown)?;
+    Ok(0)
+}
+
+fn named(matches: &ArgMatches, context: &Context) -> Result<Named> {
+    let argv: Vec<Vec<u8>> = settings::command(matches)
+        .into_iter()
+        .map(OsStringExt::into_vec)
+        .collect();
+    let no_command = argv.is_empty();
+    let env = |name: &str| std::env::var_os(name);
+    let around = Surroundings {
+        env: &env,
+        now: context.now.clone(),
+        monotonic: clock::monotonic(),
+        ancestry: Vec::new(),
+        cwd: Vec::new(),
+    };
+    let path = &context.path;
+    let mut batches = |name: &str| keeping::batch_name(path, name).map_err(|e| e.to_string());
+    let stdin = io::stdin();
+    let spool_dir = spool_dir(path);
+    let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
+    let named = settings::named(matches, &around, &mut facts).map_err(|e| anyhow!(e))?;
+    if named.source == KeySource::Derived && no_command {
+        return Err(anyhow!(
+            "there is neither a key nor a command to derive one from; give --key, or a command behind --"
+        ));
+    }
+    Ok(named)
+}
+
+/// Beside the store, as `idem run` does it, if that place is there already.
+fn spool_dir(store: &Path) -> PathBuf {
+    let beside = store.parent().filter(|dir| dir.is_dir());
+    beside.map_or_else(std::env::temp_dir, Path::to_owned)
+}
+
+/// The key alone on the first line, for scripts.
+fn lines(named: &Named) -> String {
+    let mut lines = format!("{}\n", named.name.key);
+    if let Some((starts_at, ends_at)) = named.period {
+        lines.push_str(&format!(
+            "from  {}\nuntil {}\n",
+            rfc3339(starts_at),
+            rfc3339(ends_at)
+        ));
+    }
+    lines
+}
+
+fn object(named: &Named) -> Value {
+    json!({
+        "scope": named.name.scope.as_str(),
+        "key": named.name.key.as_str(),
+        "derived": named.source == KeySource::Derived,
+        "previous_key": named.previous.as_ref().map(|name| name.key.as_str()),
+        "period_starts_at": named.period.map(|(starts_at, _)| rfc3339(starts_at)),
+        "period_ends_at": named.period.map(|(_, ends_at)| rfc3339(ends_at)),
+    })
+}

@@ -1,0 +1,308 @@
+//! `idem resolve`.
+
+use super::context::{Context, Opened, decider, key_argument, new_nonce, observe, source, text};
+use super::status::not_there;
+use crate::cli::parse::{flag, value};
+use crate::cli::present::say_line;
+use crate::cli::stdout::print;
+use crate::cli::view::View;
+use crate::cli::{exit, quote, say};
+use crate::domain::decision::Refusal;
+use crate::domain::frames::Stream;
+use crate::domain::name::{Nonce, OpName};
+use crate::domain::outcome::{Class, State};
+use crate::domain::record::Record;
+use crate::engine::event::{EventKind, NewEvent};
+use crate::engine::ledger;
+use crate::engine::store::{Change, NewOutput, OutputBody, Resolution};
+use crate::process::spool::{Recorder, Stored, StoredPlace};
+use anyhow::{Context as _, Result, anyhow};
+use clap::ArgMatches;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The size of a read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What a person says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Succeeded(i32),
+    Failed(i32),
+    NotDone,
+}
+
+impl Answer {
+    fn read(matches: &ArgMatches) -> Result<Answer> {
+        let code = text(matches, "exit-code")?.map(exit_code).transpose()?;
+        Ok(if flag(matches, "succeeded") {
+            Answer::Succeeded(code.unwrap_or(0))
+        } else if flag(matches, "failed") {
+            Answer::Failed(match code {
+                Some(0) => {
+                    return Err(anyhow!(
+                        "--exit-code: a failure does not end with 0; write 1 to 255, or say --succeeded"
+                    ));
+                }
+                code => code.unwrap_or(1),
+            })
+        } else {
+            Answer::NotDone
+        })
+    }
+
+    fn state(self) -> State {
+        match self {
+            Answer::Succeeded(_) => State::Succeeded,
+            Answer::Failed(_) | Answer::NotDone => State::Failed,
+        }
+    }
+
+    fn class(self) -> Class {
+        match self {
+            Answer::Succeeded(_) => Class::Success,
+            Answer::Failed(_) => Class::Permanent,
+            Answer::NotDone => Class::Safe,
+        }
+    }
+
+    fn exit_code(self) -> Option<i32> {
+        match self {
+            Answer::Succeeded(code) | Answer::Failed(code) => Some(code),
+            Answer::NotDone => None,
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Answer::Succeeded(_) => "a person said that it happened",
+            Answer::Failed(_) => "a person said that it failed",
+            Answer::NotDone => "a person said that it did not happen",
+        }
+    }
+
+    fn done(self, name: &OpName) -> String {
+        match self {
+            Answer::Succeeded(code) => {
+                format!("{name} is resolved: succeeded; later calls replay it (exit {code})\n")
+            }
+            Answer::Failed(code) => {
+                format!("{name} is resolved: failed; later calls replay that (exit {code})\n")
+            }
+            Answer::NotDone => format!("{name} is resolved: not done; the next call runs it\n"),
+        }
+    }
+}
+
+fn exit_code(text: &str) -> Result<i32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let code = text.parse::<u8>().ok().filter(|_| digits);
+    code.map(i32::from)
+        .ok_or_else(|| anyhow!("--exit-code: '{text}' is no exit code; write 0 to 255"))
+}
+
+/// Runs the verb.
+pub fn run(matches: &ArgMatches) -> Result<i32> {
+    let context = Context::new(matches)?;
+    let name = context.name(key_argument(matches)?);
+    let answer = Answer::read(matches)?;
+    let stdout = match value(matches, "stdout") {
+        Some(path) => Some(open(Path::new(path))?),
+        None => None,
+    };
+    // Looked at for reading first, so that a mistyped key makes no store.
+    let found = match context.read()? {
+        Some(mut opened) => opened.look(&name)?,
+        None => None,
+    };
+    if let Some(refused) = refusal(&name, found.as_ref()) {
+        return Ok(refused.say());
+    }
+    let mut opened = context.write()?;
+    let nonce = new_nonce();
+    let stored = stdout
+        .map(|file| record(opened.recorder(&nonce), file))
+        .transpose()?;
+    settle(&context, &mut opened, &name, answer, nonce, stored)
+}
+
+fn settle(
+    context: &Context,
+    opened: &mut Opened,
+    name: &OpName,
+    answer: Answer,
+    nonce: Nonce,
+    stored: Option<Stored>,
+) -> Result<i32> {
+    let resolution = resolution(context, answer, nonce, stored.as_ref())?;
+    let locks = opened.locks();
+    let mut refused = None;
+    let changed = opened.store().change(name, &mut |found| {
+        let view = found.map(|record| View {
+            record: record.clone(),
+            liveness: observe(record, &locks),
+        });
+        refused = refusal(name, view.as_ref());
+        match refused {
+            Some(_) => Change::Leave,
+            None => Change::Resolve(Box::new(resolution.clone())),
+        }
+    });
+    if (changed.is_err() || refused.is_some())
+        && let Some(stored) = stored
+    {
+        stored.discard();
+    }
+    changed?;
+    if let Some(refused) = refused {
+        return Ok(refused.say());
+    }
+    print(answer.done(name))?;
+    Ok(0)
+}
+
+/// Why it is not settled.
+struct Refused {
+    line: String,
+    code: i32,
+}
+
+impl Refused {
+    fn say(&self) -> i32 {
+        say_line(&self.line);
+        self.code
+    }
+}
+
+/// Only an unknown outcome is a person's to settle.
+fn refusal(name: &OpName, found: Option<&View>) -> Option<Refused> {
+    let Some(view) = found else {
+        return Some(Refused {
+            line: not_there(name),
+            code: exit::NOT_FOUND,
+        });
+    };
+    let operation = quote::operation(name);
+    let (line, code) = match view.state() {
+        State::Unknown => return None,
+        State::Running => (still_running(view), exit::RUNNING),
+        State::Held => {
+            let line = say::refusal(Refusal::NeedsApproval, name, Some(&view.record), &[], false);
+            (line, exit::UNDECIDED)
+        }
+        State::Succeeded => (
+            format!(
+                "{name} has succeeded, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
+            ),
+            exit::OWN_FAILURE,
+        ),
+        State::Failed => (
+            format!(
+                "{name} has failed, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
+            ),
+            exit::OWN_FAILURE,
+        ),
+    };
+    Some(Refused { line, code })
+}
+
+fn still_running(view: &View) -> String {
+    let record: &Record = &view.record;
+    let pids = match view.survivors() {
+        Some(pids) => pids.to_vec(),
+        None => record.owner.iter().map(|o| o.keeper.pid).collect(),
+    };
+    say::refusal(
+        Refusal::StillRunning,
+        &record.name,
+        Some(record),
+        &pids,
+        false,
+    )
+}
+
+fn resolution(
+    context: &Context,
+    answer: Answer,
+    nonce: Nonce,
+    stored: Option<&Stored>,
+) -> Result<Resolution> {
+    let source = source();
+    let decided_by = decider(&source);
+    let mut detail = ledger::because(answer.reason());
+    detail.insert("decided_by".to_owned(), decided_by.clone().into());
+    detail.insert("source".to_owned(), ledger::source_value(&source));
+    Ok(Resolution {
+        state: answer.state(),
+        class: Some(answer.class()),
+        reason: Some(answer.reason().to_owned()),
+        exit_code: answer.exit_code(),
+        output: stored.map(new_output).transpose()?,
+        nonce,
+        decided_by,
+        at: context.now.clone(),
+        events: vec![NewEvent {
+            at: context.now.wall,
+            kind: EventKind::Resolved,
+            attempt: None,
+            detail,
+        }],
+    })
+}
+
+/// The file that a replay is to print; `-` is stdin.
+fn open(path: &Path) -> Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let cannot = || {
+        format!(
+            "--stdout: {} cannot be read; give a file that can",
+            path.display()
+        )
+    };
+    let file = File::open(path).with_context(cannot)?;
+    if file.metadata().with_context(cannot)?.is_dir() {
+        return Err(anyhow!(
+            "--stdout: {} is a directory; give a file",
+            path.display()
+        ));
+    }
+    Ok(Box::new(file))
+}
+
+fn record(mut recorder: Recorder, mut file: Box<dyn Read>) -> Result<Stored> {
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(recorder.finish().make_durable()),
+            Ok(count) => {
+                recorder.record(Stream::Stdout, buffer.get(..count).unwrap_or_default());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("--stdout: the file cannot be read"),
+        }
+    }
+}
+
+fn new_output(stored: &Stored) -> Result<NewOutput> {
+    let body = match &stored.place {
+        StoredPlace::Inline(bytes) => OutputBody::Inline(bytes.clone()),
+        StoredPlace::File { path, .. } => OutputBody::Spooled(path.clone()),
+        StoredPlace::Nothing { lost: None } => OutputBody::Nothing,
+        StoredPlace::Nothing { lost: Some(why) } => {
+            return Err(anyhow!(
+                "--stdout: the output cannot be stored: {why}; nothing was resolved"
+            ));
+        }
+    };
+    Ok(NewOutput {
+        number: 0,
+        body,
+        stdout_bytes: stored.stdout_bytes,
+        stderr_bytes: stored.stderr_bytes,
+        truncated: stored.truncated,
+        lost: false,
+    })
+}

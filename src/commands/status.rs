@@ -1,0 +1,265 @@
+//! `idem status`.
+
+use super::context::{Context, Opened, is_glob, key, text};
+use crate::cli::parse::{flag, value};
+use crate::cli::render::detail;
+use crate::cli::render::list::{Row, list};
+use crate::cli::render::style::Style;
+use crate::cli::stdout::print;
+use crate::cli::values::{self, Deadline};
+use crate::cli::view::View;
+use crate::cli::{attempts, exit, operation_json, present::say_line};
+use crate::domain::name::OpName;
+use crate::domain::nearest::nearest;
+use crate::domain::outcome::State;
+use crate::domain::time::UnixMs;
+use crate::engine::event::{Event, EventKind};
+use crate::engine::store::{Filter, StoreResult};
+use anyhow::{Result, anyhow};
+use clap::ArgMatches;
+use std::time::Duration;
+
+/// How many operations the table shows where no limit is given.
+const DEFAULT_LIMIT: u32 = 50;
+
+/// Options that mean something for lists only.
+const LIST_OPTIONS: [&str; 4] = ["state", "task", "since", "limit"];
+
+/// What is asked for.
+enum Asked {
+    /// This operation.
+    One(OpName),
+    /// Those that a filter lets through.
+    Many,
+}
+
+/// Runs the verb.
+pub fn run(matches: &ArgMatches) -> Result<i32> {
+    let context = Context::new(matches)?;
+    let wanted = Wanted::read(matches, &context)?;
+    let mut store = context.read()?;
+    match asked(matches, &context, store.as_mut())? {
+        Asked::One(name) => one(matches, &context, store, &name),
+        Asked::Many => many(matches, &context, store, &wanted),
+    }
+}
+
+/// A key is exact if there is such an operation, or if nothing in it makes it a glob.
+fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) -> Result<Asked> {
+    let Some(argument) = value(matches, "key") else {
+        return Ok(Asked::Many);
+    };
+    let is_glob = is_glob(argument);
+    let key = match key(argument) {
+        Ok(key) => key,
+        Err(_) if is_glob => return Ok(Asked::Many),
+        Err(error) => return Err(error),
+    };
+    let name = context.name(key);
+    let Some(option) = LIST_OPTIONS.iter().find(|o| value(matches, o).is_some()) else {
+        let exists = match (is_glob, store) {
+            (false, _) => true,
+            (true, None) => false,
+            (true, Some(opened)) => opened.store().find(&name)?.is_some(),
+        };
+        return Ok(if exists {
+            Asked::One(name)
+        } else {
+            Asked::Many
+        });
+    };
+    if is_glob {
+        return Ok(Asked::Many);
+    }
+    Err(anyhow!(
+        "--{option} chooses among several operations, and {name} is one; leave one of them out"
+    ))
+}
+
+fn one(
+    matches: &ArgMatches,
+    context: &Context,
+    store: Option<Opened>,
+    name: &OpName,
+) -> Result<i32> {
+    let found = match store {
+        Some(mut opened) => opened.look(name)?.map(|view| (opened, view)),
+        None => None,
+    };
+    let Some((mut opened, view)) = found else {
+        say_line(&not_there(name));
+        return Ok(exit::NOT_FOUND);
+    };
+    let minted_by = view.record.minted_by;
+    let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
+    let shown = match flag(matches, "json") {
+        true => format!("{}\n", operation_json::operation(&view, Some(&attempts))),
+        false => detail::page(&view, &attempts, &context.now, Style::of_stdout()),
+    };
+    print(shown)?;
+    Ok(0)
+}
+
+/// There is no such operation.
+pub fn not_there(name: &OpName) -> String {
+    format!("there is no operation {name}; list those that are there with `idem status`")
+}
+
+fn many(
+    matches: &ArgMatches,
+    context: &Context,
+    store: Option<Opened>,
+    wanted: &Wanted,
+) -> Result<i32> {
+    let json = flag(matches, "json");
+    let Some(mut opened) = store else {
+        print(if json { "[]\n" } else { "" })?;
+        return Ok(0);
+    };
+    let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
+    let (views, more) = wanted.views(&mut opened, limit)?;
+    if json {
+        print(json_array(&views))?;
+        return Ok(0);
+    }
+    let rows: StoreResult<Vec<Row>> = views
+        .into_iter()
+        .map(|view| row(&mut opened, view, context))
+        .collect();
+    print(list(&rows?, &context.now, Style::of_stdout()))?;
+    if more && wanted.limit.is_none() {
+        say_line(&format!(
+            "there are more than these {DEFAULT_LIMIT}; see more with --limit N"
+        ));
+    }
+    Ok(0)
+}
+
+/// One operation a line.
+fn json_array(views: &[View]) -> String {
+    let lines: Vec<String> = views
+        .iter()
+        .map(|view| operation_json::operation(view, None).to_string())
+        .collect();
+    format!("[{}]\n", lines.join(",\n"))
+}
+
+fn row(opened: &mut Opened, view: View, context: &Context) -> StoreResult<Row> {
+    let duration = if view.state() == State::Running {
+        Some(view.record.since.age(&context.now))
+    } else {
+        let events = opened.events(&view.record.name, view.record.minted_by)?;
+        latest_duration(&events)
+    };
+    Ok(Row { view, duration })
+}
+
+/// From the latest claim to its end, by the wall clock, where both are known.
+fn latest_duration(events: &[Event]) -> Option<Duration> {
+    let claimed = events
+        .iter()
+        .rev()
+        .find(|event| event.kind == EventKind::Claimed)?;
+    let settled = events
+        .iter()
+        .find(|event| event.kind == EventKind::Settled && event.generation == claimed.generation)?;
+    let ms = settled.at.0.saturating_sub(claimed.at.0);
+    Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+/// What a list shows.
+struct Wanted {
+    filter: Filter,
+    /// States as they are seen; empty for all.
+    states: Vec<State>,
+    limit: Option<u32>,
+}
+
+impl Wanted {
+    fn read(matches: &ArgMatches, context: &Context) -> Result<Wanted> {
+        let states = match text(matches, "state")? {
+            Some(words) => words.split(',').map(state).collect::<Result<_>>()?,
+            None => Vec::new(),
+        };
+        let since = text(matches, "since")?
+            .map(|text| since(text, context.now.wall))
+            .transpose()?;
+        let glob = value(matches, "key").and_then(|key| key.to_str());
+        Ok(Wanted {
+            filter: Filter {
+                glob: glob.map(str::to_owned),
+                scope: context.scope.clone(),
+                task: text(matches, "task")?.map(str::to_owned),
+                states: stored_states(&states),
+                since,
+                limit: None,
+            },
+            states,
+            limit: text(matches, "limit")?.map(limit).transpose()?,
+        })
+    }
+
+    /// The operations, newest first, and whether there are more than the limit.
+    fn views(&self, opened: &mut Opened, limit: Option<u32>) -> StoreResult<(Vec<View>, bool)> {
+        let mut filter = self.filter.clone();
+        if self.states.is_empty() {
+            filter.limit = limit.map(|limit| limit.saturating_add(1));
+        }
+        let records = opened.store().list(&filter)?;
+        let mut views: Vec<View> = records
+            .into_iter()
+            .map(|record| opened.view(record))
+            .filter(|view| self.states.is_empty() || self.states.contains(&view.state()))
+            .collect();
+        let most = limit.map_or(usize::MAX, |limit| limit as usize);
+        let more = views.len() > most;
+        views.truncate(most);
+        Ok((views, more))
+    }
+}
+
+/// The stored states that can be seen as these: a running one may be unknown, and an unknown one of
+/// which something is left is still running.
+fn stored_states(seen: &[State]) -> Vec<State> {
+    let mut stored = seen.to_vec();
+    for (one, other) in [
+        (State::Running, State::Unknown),
+        (State::Unknown, State::Running),
+    ] {
+        if seen.contains(&one) && !stored.contains(&other) {
+            stored.push(other);
+        }
+    }
+    stored
+}
+
+fn state(word: &str) -> Result<State> {
+    State::from_word(word).ok_or_else(|| {
+        let known = State::ALL.map(State::word);
+        let meant = match nearest(word, &known) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("the states are {}", known.join(", ")),
+        };
+        anyhow!("--state: there is no state '{word}'; {meant}")
+    })
+}
+
+fn since(text: &str, now: UnixMs) -> Result<UnixMs> {
+    match values::deadline(text).map_err(|e| anyhow!("--since: {e}"))? {
+        Deadline::At(moment) => Ok(moment),
+        Deadline::After(ago) => {
+            let ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+            Ok(UnixMs(now.0.saturating_sub(ms)))
+        }
+    }
+}
+
+fn limit(text: &str) -> Result<u32> {
+    match text.parse::<u32>() {
+        Ok(0) => Err(anyhow!("--limit: 0 would show nothing; write at least 1")),
+        Ok(limit) if !text.starts_with('+') => Ok(limit),
+        _ => Err(anyhow!(
+            "--limit: cannot read '{text}' as a number; write for example 20"
+        )),
+    }
+}
