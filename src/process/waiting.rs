@@ -2,8 +2,10 @@
 //! again: the kernel wakes the waiter.
 
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use super::clock::monotonic;
 use super::liveness::observe;
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::proc;
+use super::sys::check;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 
 /// How a wait ended.
@@ -42,6 +45,45 @@ pub fn wait_for_owner(
         Liveness::OwnerAlive => wait_for_process(owner.keeper, timer),
         Liveness::TreeAlive { .. } | Liveness::Gone => Ok(WaitEnd::OwnerGone),
         Liveness::OutOfSight => Err(out_of_sight()),
+    }
+}
+
+/// Tells that files of a directory were written to, inotify(7): what waits for a person's decision
+/// sleeps until then.
+#[derive(Debug)]
+pub struct ChangeWatch {
+    events: OwnedFd,
+}
+
+impl ChangeWatch {
+    /// Begins to watch. Look once more after this: what changed before is not told.
+    pub fn begin(directory: &Path) -> io::Result<ChangeWatch> {
+        let path = CString::new(directory.as_os_str().as_bytes())?;
+        // SAFETY: an integer argument.
+        let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let events = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mask = libc::IN_MODIFY | libc::IN_CREATE | libc::IN_MOVED_TO;
+        // SAFETY: the path is a C string that lives through the call.
+        check(unsafe { libc::inotify_add_watch(events.as_raw_fd(), path.as_ptr(), mask) })?;
+        Ok(ChangeWatch { events })
+    }
+
+    /// Waits for a change since the last one told.
+    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<WaitEnd> {
+        let end = wait_readable(self.events.as_fd(), Timer::start(limit))?;
+        let mut buffer = [0u8; 4096];
+        // SAFETY: the buffer lives through the call and its length is given. Everything so far is one
+        // change, so what is read does not matter.
+        while unsafe {
+            libc::read(
+                self.events.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+            )
+        } > 0
+        {}
+        Ok(end)
     }
 }
 
