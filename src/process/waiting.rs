@@ -87,6 +87,18 @@ impl ChangeWatch {
     }
 }
 
+/// The file names in a read of inotify events: each has a header of 16 bytes, of which the last four are
+/// the length of the name that follows, padded with zeros.
+fn names(mut events: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (header, rest) = events.split_at_checked(16)?;
+        let length = u32::from_ne_bytes(*header.last_chunk()?);
+        let (name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        events = rest;
+        name.split(|byte| *byte == 0).next()
+    })
+}
+
 /// Waits until nothing is left of a claim: neither the keeper nor what it started. The PIDs in `skip`
 /// do not count, as in [`observe`]; this process never does.
 pub fn wait_for_tree(
