@@ -71,19 +71,33 @@ impl ChangeWatch {
 
     /// Waits for a change since the last one told.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<WaitEnd> {
-        let end = wait_readable(self.events.as_fd(), Timer::start(limit))?;
+        let timer = Timer::start(limit);
+        while !timer.passed() {
+            let end = wait_readable(self.events.as_fd(), timer)?;
+            if end == WaitEnd::TimedOut || self.take_events() {
+                return Ok(end);
+            }
+        }
+        Ok(WaitEnd::TimedOut)
+    }
+
+    /// Takes all events; true if one is about more than the index of the write-ahead log, which readers
+    /// set up as well: this waiter would wake itself by looking.
+    fn take_events(&self) -> bool {
         let mut buffer = [0u8; 4096];
-        // SAFETY: the buffer lives through the call and its length is given. Everything so far is one
-        // change, so what is read does not matter.
-        while unsafe {
-            libc::read(
-                self.events.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-            )
-        } > 0
-        {}
-        Ok(end)
+        let mut changed = false;
+        loop {
+            let (fd, room) = (self.events.as_raw_fd(), buffer.len());
+            // SAFETY: the buffer lives through the call and its length is given.
+            let read = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), room) };
+            let Some(events) = usize::try_from(read)
+                .ok()
+                .and_then(|read| buffer.get(..read))
+            else {
+                return changed;
+            };
+            changed |= names(events).any(|name| !name.ends_with(b"-shm"));
+        }
     }
 }
 
