@@ -274,6 +274,16 @@ pub const PROTECTION: Group = Group {
             "Answer with this instead when a guard refuses or the last try failed",
         ),
         opt(
+            "hold",
+            Takes::Nothing,
+            "Record a proposal; run only what a person has approved",
+        ),
+        opt(
+            "preview",
+            Takes::Value("CMD"),
+            "What shows the person who decides what would happen",
+        ),
+        opt(
             "auxiliary",
             Takes::Nothing,
             "A nice-to-have call: no retries, never a breaker's test, gives way to others",

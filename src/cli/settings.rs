@@ -291,6 +291,7 @@ pub fn plan(
 ) -> Result<Plan, UsageError> {
     let argv = command(matches);
     check_headers(&argv)?;
+    check_detach(matches)?;
     let retry = retry(matches, around)?;
     let helpers = helpers(matches)?;
     let ttl = ttl(matches, around, named)?;
@@ -306,7 +307,7 @@ pub fn plan(
         rerun_failed: word(matches, "if-failed") == Some("rerun"),
         probe: helpers.probe.is_some(),
         probe_first: flag(matches, "probe-first"),
-        hold: false,
+        hold: flag(matches, "hold"),
         waits_for_approval: value(matches, "wait").is_some(),
         identity: None,
         ancestry: around
@@ -422,7 +423,11 @@ fn helpers(matches: &ArgMatches) -> Result<Helpers, UsageError> {
         settle: optional(matches, "settle", values::duration)?,
         cleanup: command("cleanup")?,
         fallback: command("fallback")?,
+        preview: command("preview")?,
     };
+    if helpers.preview.is_some() && !flag(matches, "hold") {
+        return Err("--preview needs --hold, which records what it shows".to_owned());
+    }
     if helpers.probe.is_none() {
         for name in ["settle", "probe-first"] {
             if value_or_flag(matches, name) {
@@ -452,6 +457,21 @@ fn value_or_flag(matches: &ArgMatches, name: &str) -> bool {
         "settle" => value(matches, name).is_some(),
         _ => flag(matches, name),
     }
+}
+
+fn check_detach(matches: &ArgMatches) -> Result<(), UsageError> {
+    if !flag(matches, "detach") {
+        return Ok(());
+    }
+    if word(matches, "on-caller-loss") == Some("kill") {
+        return Err("--detach lets the caller go, so --on-caller-loss kill would end the command at once; leave one out".to_owned());
+    }
+    if flag(matches, "tty") {
+        return Err(
+            "--detach has no terminal to show the output of --tty on; leave one out".to_owned(),
+        );
+    }
+    Ok(())
 }
 
 fn running(matches: &ArgMatches, argv: Vec<OsString>) -> Result<Running, UsageError> {

@@ -126,7 +126,12 @@ fn fail(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, error: &str) -> ! {
 fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClaimed) -> ToFront {
     match not {
         NotClaimed::Changed(generation) => ToFront::Changed(generation.0),
-        NotClaimed::LookAgain => ToFront::LookAgain,
+        // The front finds the proposal, and refuses or waits as for any other.
+        NotClaimed::LookAgain | NotClaimed::Proposed(_) => ToFront::LookAgain,
+        NotClaimed::NoPreview(why) => {
+            keeping.presenter.complain(&why);
+            ToFront::Exit(exit::OWN_FAILURE)
+        }
         NotClaimed::Cancelled(Cancelled::Signal(signal)) => ToFront::Die {
             signal,
             group: false,

@@ -7,7 +7,7 @@ use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::domain::name::Generation;
 use crate::domain::outcome::State;
 use crate::domain::owner::Liveness;
-use crate::domain::record::Record;
+use crate::domain::record::{Identity, Record};
 use crate::domain::time::Stamp;
 use crate::engine::claim::FirstLook;
 use crate::engine::environment::{ANCESTRY, Ancestor, parse_ancestry};
@@ -18,8 +18,9 @@ use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{Change, Store, StoreError, StoreResult};
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
+use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
-use crate::process::waiting::{self, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{self, ChangeWatch, wait_for_owner, wait_for_tree};
 use crate::process::{clock, liveness, proc};
 use crate::store::sqlite::SqliteStore;
 use anyhow::{Result, anyhow};
@@ -55,6 +56,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         store: None,
         detach: plan.running.detach,
         buffered: false,
+        watch: None,
     };
     let outcome = front::call(&mut call, &plan)?;
     let derived = named.source == KeySource::Derived;
@@ -114,6 +116,7 @@ struct Call<'a> {
     store: Option<SqliteStore>,
     detach: bool,
     buffered: bool,
+    watch: Option<ChangeWatch>,
 }
 
 impl Call<'_> {
@@ -191,6 +194,29 @@ impl Caller for Call<'_> {
             // What cannot be watched is not waited for: the caller is told that it is still running.
             Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
         }
+    }
+
+    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd {
+        self.drop_store();
+        let Some(watch) = &mut self.watch else {
+            let directory = self.path.parent().unwrap_or(Path::new("."));
+            return match ChangeWatch::begin(directory) {
+                Ok(watch) => {
+                    self.watch = Some(watch);
+                    WaitEnd::LookAgain
+                }
+                Err(_) => WaitEnd::TimedOut,
+            };
+        };
+        let limit = until.map(|until| until.saturating_sub(clock::monotonic()));
+        match watch.wait(limit) {
+            Ok(waiting::WaitEnd::OwnerGone) => WaitEnd::LookAgain,
+            Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
+        }
+    }
+
+    fn identity(&mut self) -> Identity {
+        identity(&self.plan.running.argv, &self.plan.command.cwd)
     }
 
     fn note_owner_lost(&mut self, record: &Record) {

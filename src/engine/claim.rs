@@ -10,24 +10,29 @@ use super::guards::{self, Entry, Guarded};
 use super::hands::{Cancelled, Hands};
 use super::ledger;
 use super::plan::Plan;
+use super::propose;
 use super::store::{
     ClaimId, Claimable, Claimed, Claiming, NewClaim, Store, StoreResult, TokenChoice,
 };
-use crate::domain::decision::{Decision, Why, decide};
+use crate::domain::decision::{Decision, Request, Why, decide};
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
-use crate::domain::record::Record;
+use crate::domain::record::{Identity, Record};
 use crate::domain::time::UnixMs;
 use crate::policy::deadline;
 use crate::policy::retry::{self, Execution, Found, Moment, Step};
 use std::time::Duration;
 
 /// What the front found when it looked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstLook {
     /// The record's generation, if there was a record.
     pub generation: Option<Generation>,
+    /// What it asked for was a proposal, not an execution.
+    pub proposes: bool,
+    /// What exactly would run, where an approval is asked for or used.
+    pub identity: Option<Identity>,
 }
 
 /// Why there is no claim.
@@ -41,6 +46,10 @@ pub enum NotClaimed {
     Cancelled(Cancelled),
     /// A guard said no.
     Guarded(Guarded),
+    /// A proposal with this generation waits for a person.
+    Proposed(Generation),
+    /// The preview of a proposal failed; carries why.
+    NoPreview(String),
     /// No process could be made; carries why.
     CannotFork(String),
 }
@@ -67,7 +76,7 @@ pub struct Claim {
 }
 
 /// What the closure learnt that the store does not tell.
-struct Considered {
+pub(super) struct Considered {
     prepared: bool,
     begun: (Execution, Step),
     found_dirty: bool,
@@ -98,6 +107,7 @@ pub fn claim(
     };
     match (claimed, record, considered) {
         (Claimed::Won, Some(record), Ok(c)) => Ok(Ok(held(record, c))),
+        (Claimed::Proposed, Some(record), _) => Ok(Err(NotClaimed::Proposed(record.generation))),
         (_, _, Err(not)) => Ok(Err(not)),
         _ => Ok(Err(NotClaimed::LookAgain)),
     }
@@ -120,7 +130,8 @@ fn held(record: Record, c: Considered) -> Claim {
     }
 }
 
-type Verdict = (Result<Considered, NotClaimed>, Claiming);
+/// What the closure concludes, and what the store is to do.
+pub(super) type Verdict = (Result<Considered, NotClaimed>, Claiming);
 
 fn leave(not: NotClaimed) -> Verdict {
     (Err(not), Claiming::Leave)
@@ -156,8 +167,13 @@ fn consider(
     let liveness = found
         .record
         .map_or(Liveness::Gone, |record| hands.observe(record));
-    let why = match decide(found.record, &plan.request, &liveness, &now) {
+    let request = Request {
+        identity: first.identity.clone(),
+        ..plan.request.clone()
+    };
+    let why = match decide(found.record, &request, &liveness, &now) {
         Decision::Execute(why) | Decision::Ask(why) => why,
+        Decision::Propose => return Ok(propose::propose(hands, plan, first, found.record, now)),
         _ => return Ok(leave(NotClaimed::LookAgain)),
     };
     if let Some(cancelled) = hands.cancelled() {
@@ -194,7 +210,7 @@ fn begin(
     };
     let since_end = continued.map(|record| record.since.age(&hands.now()));
     let begun = Execution::begin(
-        machine(plan),
+        machine(plan, why),
         found(record, why),
         &moment(hands, deadline, since_end),
     );
@@ -268,7 +284,7 @@ pub fn handed_down_deadline(hands: &dyn Hands, deadline: Option<Duration>) -> Op
     Some(hands.now().wall.0.saturating_add(handed))
 }
 
-fn machine(plan: &Plan) -> retry::Plan {
+fn machine(plan: &Plan, why: Why) -> retry::Plan {
     let retry = &plan.retry;
     retry::Plan {
         retries: retry.retries,
@@ -284,6 +300,7 @@ fn machine(plan: &Plan) -> retry::Plan {
             let guards = &plan.guards;
             guards.budget.is_some() || guards.task.is_some() || guards.breaker.is_some()
         },
+        held: plan.request.hold && why != Why::Approved,
         nested: retry.nested,
     }
 }

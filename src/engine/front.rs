@@ -3,12 +3,12 @@
 use super::claim::FirstLook;
 use super::plan::Plan;
 use super::store::{PastResult, Store, StoreResult};
-use crate::domain::decision::{Decision, IfRunning, Refusal, decide, seen_state};
+use crate::domain::decision::{Decision, IfRunning, Refusal, Request, decide, seen_state};
 use crate::domain::name::{Generation, OpName};
 use crate::domain::outcome::State;
 use crate::domain::owner::Liveness;
-use crate::domain::record::Record;
-use crate::domain::time::Stamp;
+use crate::domain::record::{Identity, Record};
+use crate::domain::time::{Stamp, Ttl};
 use std::time::Duration;
 
 /// How a wait ended.
@@ -46,6 +46,10 @@ pub trait Caller {
     fn observe(&mut self, record: &Record) -> Liveness;
     /// Waits for a record's owner (or, with the owner gone, for what it left) until that moment.
     fn wait(&mut self, record: &Record, liveness: &Liveness, until: Option<Duration>) -> WaitEnd;
+    /// Waits until the store may have changed since the last look, or until that moment.
+    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd;
+    /// What exactly would run.
+    fn identity(&mut self) -> Identity;
     /// Notes durably that a running record's owner is gone. Not being able to is no error: every other
     /// observer sees the same.
     fn note_owner_lost(&mut self, record: &Record);
@@ -100,6 +104,7 @@ pub fn call<C: Caller>(caller: &mut C, plan: &Plan) -> StoreResult<Outcome<C::Ex
     Front {
         caller,
         plan,
+        request: plan.request.clone(),
         waiting: None,
         wait_until: None,
     }
@@ -117,6 +122,7 @@ struct Waiting {
 struct Front<'a, C> {
     caller: &'a mut C,
     plan: &'a Plan,
+    request: Request,
     waiting: Option<Waiting>,
     wait_until: Option<Duration>,
 }
@@ -180,24 +186,35 @@ impl<C: Caller> Front<'_, C> {
         liveness: &Liveness,
     ) -> StoreResult<Option<Outcome<C::Execution>>> {
         let now = self.caller.now();
+        let held = record
+            .as_ref()
+            .is_some_and(|record| record.state == State::Held);
+        if (held || self.request.hold) && self.request.identity.is_none() {
+            self.request.identity = Some(self.caller.identity());
+        }
         Ok(
-            match decide(record.as_ref(), &self.plan.request, liveness, &now) {
-                Decision::Execute(_) | Decision::Ask(_) | Decision::Propose => {
-                    self.delegate(record)?
-                }
+            match decide(record.as_ref(), &self.request, liveness, &now) {
+                Decision::Execute(_) | Decision::Ask(_) => self.delegate(record, false)?,
+                Decision::Propose => self.delegate(record, true)?,
                 Decision::Replay => replayed(record, false),
                 Decision::ReplayFailure => replayed(record, true),
                 Decision::Wait(generation) => self.wait(generation, record, liveness),
-                Decision::WaitForApproval => self.refuse(Refusal::NeedsApproval, record, liveness),
+                Decision::WaitForApproval => self.wait_for_approval(record, &now),
                 Decision::Skip => Some(Outcome::Skipped),
                 Decision::Refuse(refusal) => self.refuse(refusal, record, liveness),
             },
         )
     }
 
-    fn delegate(&mut self, record: Option<Record>) -> StoreResult<Option<Outcome<C::Execution>>> {
+    fn delegate(
+        &mut self,
+        record: Option<Record>,
+        proposes: bool,
+    ) -> StoreResult<Option<Outcome<C::Execution>>> {
         let first = FirstLook {
             generation: record.map(|record| record.generation),
+            proposes,
+            identity: self.request.identity.clone(),
         };
         Ok(match self.caller.delegate(first)? {
             Delegated::Ended(execution) => Some(Outcome::Executed(execution)),
@@ -234,6 +251,31 @@ impl<C: Caller> Front<'_, C> {
                 Refusal::StillRunning,
                 Some(record),
                 liveness,
+                true,
+                self.plan,
+            )),
+        }
+    }
+
+    fn wait_for_approval(
+        &mut self,
+        record: Option<Record>,
+        now: &Stamp,
+    ) -> Option<Outcome<C::Execution>> {
+        let record = record?;
+        let valid = match record.kept_for() {
+            Ttl::For(ttl) => Some(ttl.saturating_sub(record.since.age(now))),
+            Ttl::Forever => None,
+        };
+        let expires = valid.map(|left| self.caller.monotonic().saturating_add(left));
+        let until = [self.wait_end(), expires].into_iter().flatten().min();
+        match self.caller.wait_for_change(until) {
+            WaitEnd::LookAgain => None,
+            WaitEnd::TimedOut if until == expires && expires.is_some() => None,
+            WaitEnd::TimedOut => Some(refused(
+                Refusal::NeedsApproval,
+                Some(record),
+                &Liveness::Gone,
                 true,
                 self.plan,
             )),

@@ -139,6 +139,18 @@ pub trait Hands {
     /// Waits, until the time is over or a signal ends it.
     fn pause(&mut self, delay: Duration);
 
+    /// Runs the preview of a proposal (`sh -c COMMAND`), and keeps what it prints for [`Hands::preview`].
+    /// The error says why there is none, as a fragment. Without a command the preview is empty.
+    fn take_preview(
+        &mut self,
+        command: Option<&OsStr>,
+        context: &ChildContext<'_>,
+        limit: Duration,
+    ) -> Result<(), String>;
+
+    /// What the preview printed, once it has been taken.
+    fn preview(&self) -> Option<Vec<u8>>;
+
     /// Lets go of the claim's locks: it is settled, nobody needs to wait any more.
     fn release(&mut self);
 

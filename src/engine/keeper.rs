@@ -94,6 +94,11 @@ pub fn keep(
     plan: &Plan,
     first: &FirstLook,
 ) -> Result<Kept, StoreError> {
+    if plan.request.hold
+        && let Err(why) = take_preview(hands, plan, first)
+    {
+        return Ok(Kept::NotClaimed(NotClaimed::NoPreview(why)));
+    }
     if let Some(refused) = guards::permit(hands, plan) {
         return Ok(Kept::NotClaimed(NotClaimed::Guarded(refused)));
     }
@@ -105,6 +110,23 @@ pub fn keep(
     let mut run = Run::new(store, hands, plan, claim);
     let settled = run.execute();
     Ok(Kept::Executed(Box::new(run.settle(settled))))
+}
+
+/// A proposal shows what it is about. The preview runs before anything is written: it only looks.
+fn take_preview(hands: &mut dyn Hands, plan: &Plan, first: &FirstLook) -> Result<(), String> {
+    if !first.proposes {
+        return Ok(());
+    }
+    let context = ChildContext {
+        name: &plan.name,
+        token: "",
+        generation: Generation(0),
+        attempt: 0,
+        deadline_unix_ms: claim::handed_down_deadline(hands, plan.limits.deadline),
+        ancestry: &plan.ancestry,
+    };
+    let limit = plan.limits.timeout.unwrap_or(HELPER_LIMIT);
+    hands.take_preview(plan.helpers.preview.as_deref(), &context, limit)
 }
 
 /// One execution under its claim.

@@ -46,6 +46,18 @@ pub fn claimed(why: Why, found: Option<&Record>, source: &Source) -> Detail {
     ])
 }
 
+/// A proposal was recorded.
+pub fn proposed(found: Option<&Record>, source: &Source, preview: &[u8]) -> Detail {
+    detail([
+        (
+            "state_before",
+            found.map_or(Value::Null, |record| record.state.word().into()),
+        ),
+        ("preview_bytes", preview.len().into()),
+        ("source", source_value(source)),
+    ])
+}
+
 /// Who called, as the JSON has it everywhere.
 pub fn source_value(source: &Source) -> Value {
     json!({

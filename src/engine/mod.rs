@@ -11,4 +11,5 @@ pub mod hands;
 pub mod keeper;
 pub mod ledger;
 pub mod plan;
+pub mod propose;
 pub mod store;

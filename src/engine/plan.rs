@@ -78,6 +78,8 @@ pub struct Helpers {
     pub cleanup: Option<OsString>,
     /// `--fallback`.
     pub fallback: Option<OsString>,
+    /// `--preview`.
+    pub preview: Option<OsString>,
 }
 
 /// What protects the things that the command talks to.

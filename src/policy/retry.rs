@@ -34,6 +34,8 @@ pub struct Plan {
     pub rerun_unknown: bool,
     /// Whether a retry must also be granted by a shared budget or a task.
     pub shared_grants: bool,
+    /// A person must approve every run (`--hold`): after a probe's no nothing is run by itself.
+    pub held: bool,
     /// Called below another living call, and no retry layer of its own: it does not retry.
     pub nested: bool,
 }
@@ -143,6 +145,8 @@ pub enum Why {
     Interrupted,
     /// Something of the earlier attempt is still alive.
     LeftoversAlive,
+    /// The probe says that it did not happen, and a run needs a person's approval.
+    NeedsApproval,
     /// The event does not belong to the step that was asked for.
     OutOfOrder,
 }
@@ -162,6 +166,7 @@ impl fmt::Display for Why {
             Why::Deadline => "the deadline leaves no time",
             Why::Interrupted => "it was interrupted",
             Why::LeftoversAlive => "processes of the earlier attempt are still alive",
+            Why::NeedsApproval => "the probe says that it did not happen; a run needs approval",
             Why::OutOfOrder => "the steps came out of order",
         })
     }
@@ -338,6 +343,9 @@ impl Execution {
 
     fn did_not(&mut self, moment: &Moment) -> Step {
         self.learnt = Class::Safe;
+        if self.plan.held {
+            return self.settle(Class::Safe, Why::NeedsApproval);
+        }
         match self.last {
             Some(_) => self.retry(moment),
             // A call that came to ask runs it: that is its first attempt, not a retry.

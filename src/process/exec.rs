@@ -8,6 +8,7 @@ use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use libc::{c_char, c_int};
 
@@ -145,6 +146,17 @@ impl Image {
             .first()
             .map_or("".into(), |name| name.to_string_lossy())
     }
+}
+
+/// The file that a command's first word stands for, along this process's own `PATH`.
+pub(super) fn first_executable(name: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH");
+    let path = path.as_deref().map_or(DEFAULT_PATH, OsStr::as_bytes);
+    let found = candidates(name.as_bytes(), path).ok()?;
+    let found = found
+        .into_iter()
+        .find(|candidate| kind(candidate) == Kind::Executable)?;
+    Some(PathBuf::from(OsStr::from_bytes(found.as_bytes())))
 }
 
 impl ExecFailure {

@@ -6,11 +6,11 @@ use super::locks::{HIGH_DESCRIPTOR, HeldByte, LockError, LockFile};
 use super::session::{News, Session};
 use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
-use super::spool::{Recorded, Recorder, StoredPlace, spool_stem};
+use super::spool::{Recorded, Recorder, Recording, StoredPlace, spool_stem};
 use super::stdin::Input;
 use super::terminate::Target;
 use super::{clock, liveness, locks, permits, proc, sys};
-use crate::domain::frames::Stream;
+use crate::domain::frames::{RunReader, Stream};
 use crate::domain::name::{Generation, Nonce};
 use crate::domain::outcome::{Class, Exit};
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
@@ -38,6 +38,9 @@ use std::time::Duration;
 /// How much of a probe's or a cleanup's output the ledger keeps.
 const HEAD_BYTES: usize = 4096;
 
+/// How much of a preview is kept for the person who decides.
+const PREVIEW_BYTES: usize = 256 * 1024;
+
 /// Where the keeper's files are.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -60,6 +63,7 @@ pub struct ProcessHands<'a> {
     keeper_byte: Option<HeldByte>,
     tree_lock: Option<OwnedFd>,
     permit: Option<u64>,
+    preview: Option<Vec<u8>>,
     input: Input,
     foreign: Vec<ProcessRef>,
     prepared: Option<Prepared>,
@@ -196,6 +200,7 @@ impl<'a> ProcessHands<'a> {
             tree_lock: Some(locks.tree_lock),
             locks: locks.file,
             permit: None,
+            preview: None,
             input,
             foreign: Vec::new(),
             prepared: None,
@@ -401,6 +406,49 @@ fn expand(arg: &OsStr, context: &ChildContext<'_>) -> OsString {
         }
     }
     OsString::from_vec(filled)
+}
+
+/// The first bytes of a recorded stdout.
+fn head_of(output: &NewOutput, most: usize) -> Vec<u8> {
+    let mut head = Vec::new();
+    let recording = match &output.body {
+        OutputBody::Nothing => return head,
+        OutputBody::Inline(bytes) => Recording::from_bytes(bytes.clone()),
+        OutputBody::Spooled(path) => match File::open(path) {
+            Ok(file) => Recording::from_file(file),
+            Err(_) => return head,
+        },
+    };
+    let Ok(mut reader) = RunReader::new(recording) else {
+        return head;
+    };
+    while let Ok(Some(run)) = reader.next_run() {
+        while let Ok(chunk) = reader.chunk() {
+            if chunk.is_empty() || head.len() >= most {
+                break;
+            }
+            let count = chunk.len();
+            if run.stream == Stream::Stdout {
+                head.extend(chunk.iter().take(most - head.len()));
+            }
+            reader.consume(count);
+        }
+    }
+    head
+}
+
+fn preview_failed(exit: Option<Exit>, end: &HelperEnd) -> String {
+    let how = match exit {
+        Some(Exit::Code(code)) => format!("ended with {code}"),
+        Some(Exit::Signal(signal)) => format!("died of signal {signal}"),
+        None => end.trouble.clone().unwrap_or_default(),
+    };
+    let said = String::from_utf8_lossy(&end.stderr_head);
+    let said = said
+        .lines()
+        .last()
+        .map_or_else(String::new, |line| format!(" ({line})"));
+    format!("the preview {how}{said}, so there is nothing to decide about; nothing was recorded")
 }
 
 /// A recording made durable, as the store takes it.
@@ -622,6 +670,32 @@ impl Hands for ProcessHands<'_> {
                 return;
             }
         }
+    }
+
+    fn take_preview(
+        &mut self,
+        command: Option<&OsStr>,
+        context: &ChildContext<'_>,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let Some(command) = command else {
+            self.preview = Some(Vec::new());
+            return Ok(());
+        };
+        let end = self.helper(command, context, limit);
+        let read = head_of(&end.stdout, PREVIEW_BYTES);
+        self.discard(&end.stdout);
+        match end.exit {
+            Some(Exit::Code(0)) => {
+                self.preview = Some(read);
+                Ok(())
+            }
+            exit => Err(preview_failed(exit, &end)),
+        }
+    }
+
+    fn preview(&self) -> Option<Vec<u8>> {
+        self.preview.clone()
     }
 
     fn release(&mut self) {

@@ -11,6 +11,7 @@ mod exec;
 pub mod facts;
 pub mod front;
 pub mod hands;
+pub mod identity;
 pub mod leaving;
 pub mod liveness;
 pub mod locks;

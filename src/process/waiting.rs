@@ -2,8 +2,10 @@
 //! again: the kernel wakes the waiter.
 
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use super::clock::monotonic;
 use super::liveness::observe;
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::proc;
+use super::sys::check;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 
 /// How a wait ended.
@@ -43,6 +46,71 @@ pub fn wait_for_owner(
         Liveness::TreeAlive { .. } | Liveness::Gone => Ok(WaitEnd::OwnerGone),
         Liveness::OutOfSight => Err(out_of_sight()),
     }
+}
+
+/// Tells that files of a directory were written to, inotify(7): what waits for a person's decision
+/// sleeps until then.
+#[derive(Debug)]
+pub struct ChangeWatch {
+    events: OwnedFd,
+}
+
+impl ChangeWatch {
+    /// Begins to watch. Look once more after this: what changed before is not told.
+    pub fn begin(directory: &Path) -> io::Result<ChangeWatch> {
+        let path = CString::new(directory.as_os_str().as_bytes())?;
+        // SAFETY: an integer argument.
+        let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let events = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mask = libc::IN_MODIFY | libc::IN_CREATE | libc::IN_MOVED_TO;
+        // SAFETY: the path is a C string that lives through the call.
+        check(unsafe { libc::inotify_add_watch(events.as_raw_fd(), path.as_ptr(), mask) })?;
+        Ok(ChangeWatch { events })
+    }
+
+    /// Waits for a change since the last one told.
+    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<WaitEnd> {
+        let timer = Timer::start(limit);
+        while !timer.passed() {
+            let end = wait_readable(self.events.as_fd(), timer)?;
+            if end == WaitEnd::TimedOut || self.take_events() {
+                return Ok(end);
+            }
+        }
+        Ok(WaitEnd::TimedOut)
+    }
+
+    /// Takes all events; true if one is about more than the index of the write-ahead log, which readers
+    /// set up as well: this waiter would wake itself by looking.
+    fn take_events(&self) -> bool {
+        let mut buffer = [0u8; 4096];
+        let mut changed = false;
+        loop {
+            let (fd, room) = (self.events.as_raw_fd(), buffer.len());
+            // SAFETY: the buffer lives through the call and its length is given.
+            let read = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), room) };
+            let Some(events) = usize::try_from(read)
+                .ok()
+                .and_then(|read| buffer.get(..read))
+            else {
+                return changed;
+            };
+            changed |= names(events).any(|name| !name.ends_with(b"-shm"));
+        }
+    }
+}
+
+/// The file names in a read of inotify events: each has a header of 16 bytes, of which the last four are
+/// the length of the name that follows, padded with zeros.
+fn names(mut events: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (header, rest) = events.split_at_checked(16)?;
+        let length = u32::from_ne_bytes(*header.last_chunk()?);
+        let (name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        events = rest;
+        name.split(|byte| *byte == 0).next()
+    })
 }
 
 /// Waits until nothing is left of a claim: neither the keeper nor what it started. The PIDs in `skip`

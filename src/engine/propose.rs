@@ -1,0 +1,61 @@
+//! Recording a proposal for a person to decide: `--hold`.
+
+use super::claim::{FirstLook, NotClaimed, Verdict};
+use super::event::{EventKind, NewEvent};
+use super::hands::Hands;
+use super::ledger;
+use super::plan::Plan;
+use super::store::{Claiming, NewProposal, TokenChoice};
+use crate::domain::record::{Proposal, Record, Verdict as Said};
+use crate::domain::time::Stamp;
+
+/// Concludes that a proposal is recorded in place of an execution. A record that was there before gives
+/// way to it, with its token if it is the same command's.
+pub(super) fn propose(
+    hands: &mut dyn Hands,
+    plan: &Plan,
+    first: &FirstLook,
+    record: Option<&Record>,
+    now: Stamp,
+) -> Verdict {
+    let (Some(identity), Some(preview)) = (first.identity.clone(), hands.preview()) else {
+        return (Err(NotClaimed::LookAgain), Claiming::Leave);
+    };
+    let same = record.filter(|record| {
+        record.fingerprint == plan.request.fingerprint
+            && !(record.state.settled() && record.expired(&now))
+    });
+    let token = match same {
+        Some(_) => TokenChoice::Keep,
+        None => TokenChoice::Mint(hands.mint_token()),
+    };
+    let event = NewEvent {
+        at: now.wall,
+        kind: EventKind::Proposed,
+        attempt: None,
+        detail: ledger::proposed(record, &plan.source, &preview),
+    };
+    let proposal = NewProposal {
+        nonce: hands.nonce(),
+        token,
+        fingerprint: plan.request.fingerprint,
+        command: plan.command.clone(),
+        ttl: plan.ttl,
+        failed_ttl: plan.failed_ttl,
+        source: plan.source.clone(),
+        proposal: Proposal {
+            identity,
+            preview,
+            verdict: Said::Pending,
+            decided_by: None,
+            decided_at: None,
+            note: None,
+        },
+        at: now,
+        events: vec![event],
+    };
+    (
+        Err(NotClaimed::LookAgain),
+        Claiming::Propose(Box::new(proposal)),
+    )
+}
