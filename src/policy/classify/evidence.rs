@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::super::conditions::Stream;
 use super::super::patterns::Piece;
-use super::{Row, Says, Tool};
+use super::{Row, Tool};
 
 /// More kinds of lines than this are not told apart.
 const MOST_LINES: usize = 512;
@@ -14,13 +14,33 @@ const MOST_LINES: usize = 512;
 /// A longer value of Retry-After is none.
 const LONGEST_HINT_BYTES: usize = 64;
 
+/// Nothing longer is captured: a host's name and a port fit.
+const LONGEST_CAPTURE_BYTES: usize = 300;
+
 /// One kind of line: which rows it fits, and what they captured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
     /// The positions of the rows.
     pub rows: Vec<usize>,
-    /// The numbers that rows captured, each with its row's position.
-    pub numbers: Vec<(usize, u16)>,
+    /// What rows captured, each with its row's position.
+    pub captured: Vec<(usize, Vec<u8>)>,
+}
+
+impl Line {
+    /// What the row at a position captured.
+    pub fn captured_by(&self, row: usize) -> Option<&[u8]> {
+        let mut captured = self.captured.iter();
+        let found = captured.find(|(at, _)| *at == row);
+        found.map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The same, as a number.
+    pub fn number_of(&self, row: usize) -> Option<u16> {
+        std::str::from_utf8(self.captured_by(row)?)
+            .ok()?
+            .parse()
+            .ok()
+    }
 }
 
 /// Everything that the output told about one tool's rows.
@@ -117,12 +137,12 @@ impl Watch {
             return None;
         }
         let fitting: Vec<&Pattern> = self.each.iter().filter(|p| piece.fits(&p.regex)).collect();
-        let numbers = fitting
+        let captured = fitting
             .iter()
-            .filter_map(|p| Some((p.row, p.number(piece)?)));
+            .filter_map(|p| Some((p.row, p.capture(piece)?)));
         (!fitting.is_empty()).then(|| Line {
             rows: fitting.iter().map(|p| p.row).collect(),
-            numbers: numbers.collect(),
+            captured: captured.collect(),
         })
     }
 }
@@ -132,20 +152,18 @@ impl Pattern {
         Some(Pattern {
             row: at,
             regex: RegexBuilder::new(source).unicode(false).build().ok()?,
-            captures: matches!(row.says, Says::Http(_) | Says::Tunnel(_) | Says::OtherCode),
+            captures: row.says.captures(),
         })
     }
 
-    /// The first number that a group captured.
-    fn number(&self, piece: &Piece) -> Option<u16> {
+    /// What the first group that took part captured.
+    fn capture(&self, piece: &Piece) -> Option<Vec<u8>> {
         if !self.captures {
             return None;
         }
         let captures = self.regex.captures_at(piece.bytes, piece.from)?;
-        let groups = captures.iter().skip(1).flatten();
-        let mut numbers =
-            groups.filter_map(|g| std::str::from_utf8(g.as_bytes()).ok()?.parse().ok());
-        numbers.next()
+        let group = captures.iter().skip(1).flatten().next()?;
+        (group.len() <= LONGEST_CAPTURE_BYTES).then(|| group.as_bytes().to_vec())
     }
 }
 

@@ -26,6 +26,9 @@ pub use invocation::Lookup;
 /// Shows that the tool, called like this, sends one request at most.
 pub type Proof = fn(&Invocation) -> bool;
 
+/// Shows that what a pattern captured speaks of the tool's own arguments.
+pub type Subject = fn(&Invocation, &[u8]) -> bool;
+
 /// A tool and what its endings mean.
 pub struct Tool {
     /// The name for `--classifier`.
@@ -111,6 +114,9 @@ impl On {
 pub enum Says {
     /// This class. Safe and throttled need the proof, and are uncertain without it.
     Class(Class, Proof),
+    /// This class, if what the pattern captures is what the tool was called for; uncertain without
+    /// that, since then the message may be somebody else's.
+    About(Class, Subject),
     /// By the HTTP status that the pattern captures; throttled needs the proof.
     Http(Proof),
     /// A proxy refused with the captured status: below 500 permanent, else safe, which needs the proof.
@@ -121,6 +127,16 @@ pub enum Says {
     Repeats,
     /// Like `Repeats`, if the captured number is not the exit code.
     OtherCode,
+}
+
+impl Says {
+    /// Whether the pattern's group is needed.
+    pub fn captures(self) -> bool {
+        match self {
+            Says::About(..) | Says::Http(_) | Says::Tunnel(_) | Says::OtherCode => true,
+            Says::Class(..) | Says::Fine(_) | Says::Repeats => false,
+        }
+    }
 }
 
 /// What a code means that the rows speak of, when nothing in the output fits.

@@ -10,16 +10,22 @@ pub fn always(_: &Invocation) -> bool {
     true
 }
 
+/// Nothing shows it.
+pub fn never(_: &Invocation) -> bool {
+    false
+}
+
 /// The arguments cannot show it, but the user named the classifier for this command.
 pub fn named(call: &Invocation) -> bool {
     call.named
 }
 
-/// No long option of curl's but these is known to keep it to one request.
-const CURL_FLAGS: &str = " anyauth append basic cert-status compressed create-dirs crlf digest disable disallow-username-in-url fail fail-early fail-with-body form-escape get globoff haproxy-protocol head http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only ignore-content-length include insecure ipv4 ipv6 junk-session-cookies negotiate netrc netrc-optional no-alpn no-buffer no-clobber no-keepalive no-location no-npn no-progress-meter no-sessionid no-silent no-verbose ntlm path-as-is progress-bar proxy-anyauth proxy-basic proxy-digest proxy-insecure proxy-negotiate proxy-ntlm proxy-tlsv1 proxytunnel raw remote-header-name remote-name remote-name-all remote-time remove-on-error sasl-ir show-error silent ssl ssl-no-revoke ssl-reqd ssl-revoke-best-effort sslv2 sslv3 styled-output suppress-connect-headers tcp-fastopen tcp-nodelay tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 tr-encoding trace-time use-ascii verbose xattr ";
+/// No long option of curl's but these is known to keep it to one request. A login by challenge
+/// (`--anyauth`, `--digest` and the like) is not: its first request may carry everything.
+const CURL_FLAGS: &str = " append basic cert-status compressed create-dirs crlf disable disallow-username-in-url fail fail-early fail-with-body form-escape get globoff haproxy-protocol head http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only ignore-content-length include insecure ipv4 ipv6 junk-session-cookies netrc netrc-optional no-alpn no-buffer no-clobber no-keepalive no-location no-npn no-progress-meter no-sessionid no-silent no-verbose path-as-is progress-bar proxy-basic proxy-insecure proxy-tlsv1 proxytunnel raw remote-header-name remote-name remote-name-all remote-time remove-on-error sasl-ir show-error silent ssl ssl-no-revoke ssl-reqd ssl-revoke-best-effort sslv2 sslv3 styled-output suppress-connect-headers tcp-fastopen tcp-nodelay tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 tr-encoding trace-time use-ascii verbose xattr ";
 
 /// These take a value.
-const CURL_VALUED: &str = " abstract-unix-socket alt-svc aws-sigv4 cacert capath cert cert-type ciphers connect-timeout connect-to continue-at cookie cookie-jar create-file-mode crlfile curves data data-ascii data-binary data-raw data-urlencode delegation dns-interface dns-ipv4-addr dns-ipv6-addr dns-servers doh-url dump-header egd-file engine etag-compare etag-save expect100-timeout form form-string happy-eyeballs-timeout-ms header hostpubmd5 hostpubsha256 hsts interface json keepalive-time key key-type limit-rate local-port login-options max-filesize max-time netrc-file noproxy oauth2-bearer output output-dir pass pinnedpubkey proto proto-default proxy proxy-cacert proxy-capath proxy-cert proxy-cert-type proxy-ciphers proxy-crlfile proxy-header proxy-key proxy-key-type proxy-pass proxy-pinnedpubkey proxy-service-name proxy-tls13-ciphers proxy-user proxy1.0 pubkey range referer request request-target resolve service-name socks4 socks4a socks5 socks5-gssapi-service socks5-hostname speed-limit speed-time stderr time-cond tls-max tls13-ciphers trace trace-ascii unix-socket upload-file url-query user user-agent write-out ";
+const CURL_VALUED: &str = " abstract-unix-socket aws-sigv4 cacert capath cert cert-type ciphers connect-timeout connect-to continue-at cookie cookie-jar create-file-mode crlfile curves data data-ascii data-binary data-raw data-urlencode delegation dns-interface dns-ipv4-addr dns-ipv6-addr dns-servers doh-url dump-header egd-file engine etag-compare etag-save expect100-timeout form form-string happy-eyeballs-timeout-ms header hostpubmd5 hostpubsha256 hsts interface json keepalive-time key key-type limit-rate local-port login-options max-filesize max-time netrc-file noproxy oauth2-bearer output output-dir pass pinnedpubkey proto proto-default proxy proxy-cacert proxy-capath proxy-cert proxy-cert-type proxy-ciphers proxy-crlfile proxy-header proxy-key proxy-key-type proxy-pass proxy-pinnedpubkey proxy-service-name proxy-tls13-ciphers proxy-user proxy1.0 pubkey range referer request request-target resolve service-name socks4 socks4a socks5 socks5-gssapi-service socks5-hostname speed-limit speed-time stderr time-cond tls-max tls13-ciphers trace trace-ascii unix-socket upload-file url-query user user-agent write-out ";
 
 /// Short options without a value (`-L`, `-:` and `-Z` are not among them), and those with one.
 const CURL_SHORT_FLAGS: &str = "aBfgGiIjJklnNOpqRsSv012346#";
@@ -139,56 +145,83 @@ pub fn no_warning(_: &Invocation) -> Option<&'static str> {
     None
 }
 
-/// wget with one try and one URL, whose redirects are off or visible in its messages.
+/// wget with one try and one URL, whose messages show every request: not `-q` and not `-nv`, which hide
+/// redirects and refused logins.
 pub fn wget(call: &Invocation) -> bool {
-    let one_try = call.has("-t1") || call.sets("-t", "1") || call.sets("--tries", "1");
-    let quiet = call.texts().any(|a| {
-        let group = short_group(&a).unwrap_or_default();
-        group.starts_with('q') || group.starts_with("nv")
-    });
-    let quiet = quiet || ["--quiet", "--no-verbose"].iter().any(|o| call.has(o));
-    let hidden_redirects = quiet && !call.sets("--max-redirect", "0");
-    call.known && one_try && !hidden_redirects && wget_urls(call) == Some(1)
+    let counted = wget_counts(call);
+    call.known && counted.is_some_and(|(urls, tries)| urls == 1 && tries == Some(1))
 }
 
-/// Options that make wget send more than what its URLs say.
-const WGET_MORE: &str = " recursive mirror page-requisites input-file execute config span-hosts ";
-/// Long options with a value, which may be the next argument.
-const WGET_VALUED: &str = " tries timeout dns-timeout connect-timeout read-timeout wait limit-rate output-file append-output output-document directory-prefix user password http-user http-password header post-data post-file method body-data body-file user-agent referer max-redirect load-cookies save-cookies ca-certificate ca-directory certificate certificate-type private-key secure-protocol bind-address prefer-family start-pos quota ";
-const WGET_SHORT_VALUED: &str = "tTwoaOPUQB";
-const WGET_SHORT_MORE: &str = "rmpieHKkEF";
+/// Long options of wget that leave it at one request and do not silence it.
+const WGET_FLAGS: &str = " verbose debug server-response no-clobber no-directories no-host-directories no-check-certificate no-cookies no-cache no-dns-cache no-http-keep-alive no-hsts no-iri no-proxy no-config no-netrc show-progress content-disposition content-on-error https-only ignore-length inet4-only inet6-only keep-session-cookies save-headers trust-server-names auth-no-challenge ";
+/// Those with a value, which may be the next argument.
+const WGET_VALUED: &str = " tries timeout dns-timeout connect-timeout read-timeout wait limit-rate output-document directory-prefix user password http-user http-password header post-data post-file method body-data body-file user-agent referer max-redirect progress compression ciphers load-cookies save-cookies ca-certificate ca-directory crl-file hsts-file certificate certificate-type private-key private-key-type secure-protocol bind-address prefer-family quota ";
+const WGET_SHORT_FLAGS: &str = "Svd46";
+const WGET_SHORT_PAIRS: [&str; 3] = ["nc", "nd", "nH"];
+const WGET_SHORT_VALUED: &str = "tTwOPUQ";
 
-fn wget_urls(call: &Invocation) -> Option<usize> {
-    let mut urls = 0;
+/// How many URLs these arguments name, and how many tries the last word about that allows; nothing
+/// when some argument is not known.
+fn wget_counts(call: &Invocation) -> Option<(usize, Option<u64>)> {
+    let (mut urls, mut tries) = (0, None);
     let mut args = call.texts();
     while let Some(arg) = args.next() {
-        if let Some(long) = arg.strip_prefix("--") {
-            let (name, value) = long
-                .split_once('=')
-                .map_or((long, None), |(n, v)| (n, Some(v)));
-            if among(WGET_MORE, name) {
-                return None;
-            }
-            if value.is_none() && among(WGET_VALUED, name) {
-                args.next()?;
-            }
-        } else if let Some(short) = short_group(&arg) {
-            if short.starts_with('n') {
-                continue;
-            }
-            let valued = short.find(|c| WGET_SHORT_VALUED.contains(c));
-            let flags = &short[..valued.unwrap_or(short.len())];
-            if flags.contains(|c| WGET_SHORT_MORE.contains(c)) {
-                return None;
-            }
-            if valued.is_some_and(|at| at + 1 == short.len()) {
-                args.next()?;
-            }
-        } else {
+        let Some((option, value)) = wget_option(&arg)? else {
             urls += 1;
+            continue;
+        };
+        let value = match value {
+            Value::None => continue,
+            Value::Joined(value) => value.to_owned(),
+            Value::Next => args.next()?.into_owned(),
+        };
+        if matches!(option, "tries" | "t") {
+            tries = Some(value.parse().ok()?);
         }
     }
-    Some(urls)
+    Some((urls, tries))
+}
+
+/// Where the value of an option is.
+enum Value<'a> {
+    None,
+    Joined(&'a str),
+    Next,
+}
+
+/// The option that takes a value, if any; nothing inside for an argument that is no option, and
+/// nothing at all for an option that is not known.
+fn wget_option(arg: &str) -> Option<Option<(&str, Value<'_>)>> {
+    if let Some(long) = arg.strip_prefix("--") {
+        return match long.split_once('=') {
+            Some((name, value)) => among(WGET_VALUED, name).then_some((name, Value::Joined(value))),
+            None if among(WGET_FLAGS, long) => Some((long, Value::None)),
+            None => among(WGET_VALUED, long).then_some((long, Value::Next)),
+        }
+        .map(Some);
+    }
+    match short_group(arg) {
+        Some(group) if WGET_SHORT_PAIRS.contains(&group) => Some(Some((group, Value::None))),
+        Some(group) => wget_short(group).map(Some),
+        None => Some(None),
+    }
+}
+
+fn wget_short(group: &str) -> Option<(&str, Value<'_>)> {
+    for (at, letter) in group.char_indices() {
+        let rest = group.get(at + letter.len_utf8()..)?;
+        if WGET_SHORT_VALUED.contains(letter) {
+            let value = match rest {
+                "" => Value::Next,
+                _ => Value::Joined(rest),
+            };
+            return Some((group.get(at..at + letter.len_utf8())?, value));
+        }
+        if !WGET_SHORT_FLAGS.contains(letter) {
+            return None;
+        }
+    }
+    Some((group, Value::None))
 }
 
 /// httpie that follows no redirects.
@@ -198,6 +231,54 @@ pub fn httpie(call: &Invocation) -> bool {
 
 fn is_short(arg: &str, letter: char) -> bool {
     short_group(arg).is_some_and(|g| g.contains(letter))
+}
+
+/// The user named the classifier, and no argument logs in anywhere else.
+pub fn named_login(call: &Invocation) -> bool {
+    call.named && one_login(call)
+}
+
+/// `HOST port PORT`, or `HOST` alone, is where this ssh was to log in. The command that it runs there
+/// may log in elsewhere and fail with the same words and the same code.
+pub fn ssh_destination(call: &Invocation, captured: &[u8]) -> bool {
+    let captured = String::from_utf8_lossy(captured);
+    let (host, port) = match captured.split_once(" port ") {
+        Some((host, port)) => (host, Some(port)),
+        None => (&*captured, None),
+    };
+    let own = ssh_target(call);
+    let fits = own.is_some_and(|(h, p)| h == host && port.is_none_or(|port| port == p));
+    one_login(call) && (fits || call.named)
+}
+
+/// These options of ssh take a value.
+const SSH_VALUED: &str = "BbcDEeFIiJLlmOoPpQRSWw";
+
+/// The host and the port that the arguments name; nothing when they leave it to more than that.
+fn ssh_target(call: &Invocation) -> Option<(String, String)> {
+    let (mut host, mut port) = (None, "22".to_owned());
+    let mut args = call.texts();
+    while let Some(arg) = args.next() {
+        let Some(group) = short_group(&arg) else {
+            if host.is_some() {
+                break;
+            }
+            host = Some(arg.rsplit('@').next().unwrap_or_default().to_lowercase());
+            continue;
+        };
+        let Some((at, letter)) = group.char_indices().find(|(_, c)| SSH_VALUED.contains(*c)) else {
+            continue;
+        };
+        let value = match &group[at + letter.len_utf8()..] {
+            "" => args.next()?.into_owned(),
+            joined => joined.to_owned(),
+        };
+        if letter == 'p' {
+            port = value;
+        }
+    }
+    // An ssh:// URL may have a port of its own.
+    host.filter(|h| !h.contains('/')).map(|h| (h, port))
 }
 
 /// ssh or rsync whose remote command does not log in anywhere itself, so that a message of a failed

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::super::outcome::Verdict;
 use super::super::retry_after;
-use super::evidence::{Collector, Evidence};
+use super::evidence::{Collector, Evidence, Line};
 use super::invocation::{Invocation, Lookup, Peeled, base_name, peel, subcommand, unversioned};
-use super::{Proof, Row, Says, Selection, TOOLS, Tool, Unmatched};
+use super::{Proof, Row, Says, Selection, TOOLS, Tool, Unmatched, proof};
 use crate::domain::outcome::{Class, Exit};
 use crate::domain::time::UnixMs;
 
@@ -204,10 +204,7 @@ fn repeated(tool: &Tool, evidence: &Evidence, code: u8) -> bool {
     });
     shows.any(|(at, row, line)| match row.says {
         Says::Repeats => row.covers(code),
-        Says::OtherCode => {
-            let mut numbers = line.numbers.iter();
-            numbers.any(|(row, number)| *row == at && *number != u16::from(code))
-        }
+        Says::OtherCode => line.number_of(at).is_some_and(|n| n != u16::from(code)),
         _ => false,
     })
 }
@@ -236,11 +233,7 @@ impl Weighing<'_> {
                 .rows
                 .iter()
                 .filter_map(|at| Some((*at, tool.rows.get(*at)?)));
-            rows.find_map(|(at, row)| {
-                let mut numbers = line.numbers.iter();
-                let number = numbers.find(|(row, _)| *row == at).map(|(_, n)| *n);
-                self.finding(row, number)
-            })
+            rows.find_map(|(at, row)| self.finding(row, Some((line, at))))
         });
         let worst = by_lines.max_by_key(|f| weight(f.class));
         worst.or_else(|| self.by_code(tool))
@@ -259,23 +252,31 @@ impl Weighing<'_> {
         found.or_else(silent)
     }
 
-    /// What a row that fits says, if it speaks of this code and is an ending of its own.
-    fn finding(&self, row: &Row, number: Option<u16>) -> Option<Finding> {
+    /// What a row that fits says, if it speaks of this code and is an ending of its own. A row with a
+    /// pattern comes with the line that fits and the row's position.
+    fn finding(&self, row: &Row, found: Option<(&Line, usize)>) -> Option<Finding> {
         if !row.covers(self.code) {
             return None;
         }
         let plain = |class| Finding::plain(class, row.condition);
+        let number = || found.and_then(|(line, at)| line.number_of(at));
         match row.says {
             Says::Class(class, proof) => Some(self.prove(plain(class), proof)),
+            Says::About(class, subject) => {
+                let captured = found.and_then(|(line, at)| line.captured_by(at));
+                let own = captured.is_some_and(|c| subject(&self.invocation, c));
+                let proof: Proof = if own { proof::always } else { proof::never };
+                Some(self.prove(plain(class), proof))
+            }
             Says::Http(proof) => {
-                let status = number?;
+                let status = number()?;
                 let finding = Finding {
                     http_status: Some(status),
                     ..plain(by_status(status))
                 };
                 Some(self.prove(finding, proof))
             }
-            Says::Tunnel(_) if number? < 500 => Some(plain(Class::Permanent)),
+            Says::Tunnel(_) if number()? < 500 => Some(plain(Class::Permanent)),
             Says::Tunnel(proof) => Some(self.prove(plain(Class::Safe), proof)),
             Says::Fine(proof) => proof(&self.invocation).then(|| Finding {
                 warn: true,

@@ -101,7 +101,7 @@ fn a_classifier_is_fed_line_by_line_as_well() {
     let numbers: Vec<u16> = evidence
         .lines
         .iter()
-        .flat_map(|l| &l.numbers)
+        .flat_map(|l| &l.captured)
         .map(|n| n.1)
         .collect();
     assert_eq!(numbers, [22, 429]);

@@ -145,7 +145,7 @@ pub static RCLONE: Tool = Tool {
         ),
         code("wrong usage", &[(2, 2)], PERMANENT),
         row(
-            "wrong usage",
+            "an unknown option or command",
             &[(1, 1)],
             r"unknown (flag|shorthand flag|command)",
             PERMANENT,

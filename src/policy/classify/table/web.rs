@@ -3,6 +3,7 @@
 use super::super::proof;
 use super::super::{Says, Tool, Unmatched};
 use super::{FAILED, PERMANENT, TOOL, UNCERTAIN, code, row, safe};
+use crate::domain::outcome::Class;
 
 pub static CURL: Tool = Tool {
     name: "curl",
@@ -90,7 +91,14 @@ pub static WGET: Tool = Tool {
         row(
             "it went on after an answer",
             FAILED,
-            r"\[following\]|^Retrying\.",
+            r"\[following\]|^Retrying\.|^Authentication selected",
+            Says::Repeats,
+        )
+        .seen(),
+        row(
+            "a request was sent before the last connect",
+            &[(4, 4)],
+            r"^HTTP request sent",
             Says::Repeats,
         )
         .seen(),
@@ -111,7 +119,7 @@ pub static WGET: Tool = Tool {
         row(
             "an HTTP error",
             &[(8, 8), (4, 4)],
-            r"ERROR (\d{3})",
+            r"ERROR (\d{3})|awaiting response\.\.\. (504)",
             Says::Http(proof::wget),
         )
         .seen(),
@@ -176,6 +184,13 @@ pub static PYTHON: Tool = Tool {
     rows: &[
         row("it retried", FAILED, r"Retrying \(Retry\(", Says::Repeats).seen(),
         row(
+            "it followed a redirect",
+            FAILED,
+            r", in (resolve_redirects|http_error_30\d)$",
+            Says::Repeats,
+        )
+        .seen(),
+        row(
             "not connected",
             &[(1, 1)],
             r"NewConnectionError|NameResolutionError|ConnectTimeout|Errno 111",
@@ -200,8 +215,7 @@ pub static PYTHON: Tool = Tool {
     ..TOOL
 };
 
-const BEFORE_LOGIN: &str =
-    r"ssh: connect to host|Could not resolve hostname|banner exchange|kex_exchange_identification";
+const BEFORE_LOGIN: &str = r"^(ssh: connect to host|ssh: Could not resolve hostname|.*banner exchange|kex_exchange_identification)";
 const LOGIN_REFUSED: &str = r"Permission denied \(|Host key verification failed|Bad configuration";
 
 pub static SSH: Tool = Tool {
@@ -209,10 +223,18 @@ pub static SSH: Tool = Tool {
     commands: &["ssh"],
     rows: &[
         row(
-            "not logged in",
+            "not connected",
             &[(255, 255)],
-            BEFORE_LOGIN,
-            safe(proof::one_login),
+            r"^ssh: (?:connect to host (\S+ port \d+)|Could not resolve hostname ([^\s:]+))",
+            Says::About(Class::Safe, proof::ssh_destination),
+        )
+        .seen(),
+        // Which server it is about does not stand there.
+        row(
+            "no greeting from the server",
+            &[(255, 255)],
+            r"banner exchange|^kex_exchange_identification",
+            safe(proof::named_login),
         )
         .seen(),
         row(
@@ -321,16 +343,25 @@ pub static GIT: Tool = Tool {
         "--config-env",
     ],
     rows: &[
-        row("it had pushed before", FAILED, r"^To ", Says::Repeats).seen(),
+        row("it had pushed before", FAILED, r"^To ", Says::Repeats)
+            .on_either()
+            .seen(),
         row(
-            "refused before the push",
-            &[(128, 128)],
-            r"returned error: (4\d\d)",
-            Says::Http(proof::git_push),
+            "the connection was lost",
+            &[(1, 1), (128, 128)],
+            r"^(fatal: the remote end hung up|send-pack: unexpected|error: remote unpack failed|Connection to .* closed by remote host)",
+            UNCERTAIN,
         )
         .seen(),
         row(
             "refused before the push",
+            &[(128, 128)],
+            r"^fatal: unable to access .* returned error: (4\d\d)",
+            Says::Http(proof::git_push),
+        )
+        .seen(),
+        row(
+            "no login or no such repository",
             &[(128, 128)],
             r"could not read Username|not found",
             PERMANENT,
@@ -339,7 +370,7 @@ pub static GIT: Tool = Tool {
         row(
             "the server was not reached",
             &[(128, 128)],
-            r"fatal: unable to access",
+            r"^fatal: unable to access",
             safe(proof::git_push),
         )
         .seen(),
@@ -348,24 +379,26 @@ pub static GIT: Tool = Tool {
             &[(128, 128)],
             BEFORE_LOGIN,
             safe(proof::git_push),
-        ),
+        )
+        .seen(),
         row(
             "the login was refused",
             &[(128, 128)],
             LOGIN_REFUSED,
             PERMANENT,
-        ),
+        )
+        .seen(),
         row(
             "an HTTP error",
             &[(1, 1)],
-            r"RPC failed; HTTP (\d{3})",
+            r"^error: RPC failed; HTTP (\d{3})",
             Says::Http(proof::git_push),
         )
         .seen(),
         row(
             "the answer was lost",
             &[(1, 1)],
-            r"RPC failed; curl",
+            r"^error: RPC failed; curl",
             UNCERTAIN,
         )
         .seen(),

@@ -1,0 +1,30 @@
+//! The classifiers against the real tools: each is run by `idem run` into a server on the loopback that
+//! refuses, hangs, resets, cuts or answers with an error. The attempt's class has to be right, and so
+//! has the number of requests that arrived.
+
+mod coverage;
+mod curl;
+mod http;
+mod needs;
+mod python;
+mod server;
+mod system;
+mod tls;
+mod wget;
+mod world;
+
+/// Makes tests of functions, and a list of the rows of the table that they prove.
+macro_rules! proofs {
+    ($tool:literal, needs $needs:expr; $($test:ident: $rows:expr;)+) => {
+        /// Each test with the rows that its runs have to show.
+        pub const PROVED: (&str, &[(&str, &[&str])]) = ($tool, &[$((stringify!($test), &$rows)),+]);
+
+        mod tests {
+            $(#[test]
+            fn $test() {
+                crate::world::prove($tool, &$needs, &$rows, super::$test);
+            })+
+        }
+    };
+}
+use proofs;
