@@ -6,6 +6,7 @@ use super::session::{News, Session, poll, pollfd};
 use super::spawn::Running;
 use super::spool::Recorder;
 use super::stdin::{Feed, Pump};
+use super::terminal::pty::Pty;
 use super::terminate::{Progress, Target, Termination};
 use super::{sys, wait};
 use crate::domain::frames::Stream;
@@ -28,7 +29,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// When a child is to be ended.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeLimits {
-    /// Moment of the attempt's timeout, by the monotonic clock.
+    /// Moment of the attempt's timeout, by [`Session::clock`].
     pub timeout_at: Option<Duration>,
     /// Moment of the call's deadline.
     pub deadline_at: Option<Duration>,
@@ -53,6 +54,8 @@ pub struct ChildEnd {
     pub survivors: Vec<i32>,
     /// The pipes, where something still holds them.
     pub held_pipes: Vec<OwnedFd>,
+    /// A key that was typed has killed it.
+    pub held_terminal: bool,
 }
 
 /// The end of the child's output pipes that the keeper reads.
@@ -60,10 +63,42 @@ pub struct ChildEnd {
 pub struct Pipes {
     /// Its standard output; none once it has ended.
     pub stdout: Option<File>,
-    /// Its standard error.
+    /// Its standard error; none where both are one terminal.
     pub stderr: Option<File>,
     /// The way to its standard input, where that is pumped.
     pub feed: Option<Feed>,
+    /// That terminal.
+    pub pty: Option<Pty>,
+}
+
+impl Pipes {
+    /// Two pipes, and the child's ends of them.
+    pub fn open() -> io::Result<(Pipes, [OwnedFd; 2])> {
+        let (stdout, out) = sys::pipe()?;
+        let (stderr, err) = sys::pipe()?;
+        let pipes = Pipes {
+            stdout: Some(stdout.into()),
+            stderr: Some(stderr.into()),
+            feed: None,
+            pty: None,
+        };
+        Ok((pipes, [out, err]))
+    }
+
+    /// One terminal for both streams, and the child's ends.
+    pub fn of_terminal(pty: Pty) -> io::Result<(Pipes, [OwnedFd; 2])> {
+        let ends = [
+            pty.slave().try_clone_to_owned()?,
+            pty.slave().try_clone_to_owned()?,
+        ];
+        let pipes = Pipes {
+            stdout: Some(pty.master().try_clone_to_owned()?.into()),
+            stderr: None,
+            feed: None,
+            pty: Some(pty),
+        };
+        Ok((pipes, ends))
+    }
 }
 
 /// A child under way.
@@ -83,6 +118,7 @@ pub struct Child<'a> {
     cut: Option<Cut>,
     termination: Option<Ending>,
     survivors: Vec<i32>,
+    held_terminal: bool,
     /// When the child ended, and when its output last moved since.
     drain: Option<(Duration, Duration)>,
     buffer: Vec<u8>,
@@ -118,6 +154,10 @@ impl<'a> Child<'a> {
         company: Company<'a>,
         limits: TimeLimits,
     ) -> Child<'a> {
+        let own_session = pipes.pty.as_ref().is_some_and(Pty::is_interactive);
+        company
+            .session
+            .child_starts(running.process.pid, own_session);
         Child {
             session: company.session,
             process: running.process,
@@ -133,6 +173,7 @@ impl<'a> Child<'a> {
             cut: None,
             termination: None,
             survivors: Vec::new(),
+            held_terminal: false,
             drain: None,
             buffer: vec![0; READ_BYTES],
         }
@@ -154,6 +195,7 @@ impl<'a> Child<'a> {
                 .flatten()
                 .map(OwnedFd::from)
                 .collect(),
+            held_terminal: self.held_terminal,
         }
     }
 
@@ -198,6 +240,9 @@ impl<'a> Child<'a> {
         fds.push(pollfd(self.readable(Stream::Stdout), libc::POLLIN));
         fds.push(pollfd(self.readable(Stream::Stderr), libc::POLLIN));
         fds.extend(self.feed_fds().map(|(fd, events)| pollfd(fd, events)));
+        let [keyboard, typing] = self.typing();
+        fds.push(pollfd(keyboard, libc::POLLIN));
+        fds.push(pollfd(typing, libc::POLLOUT));
         let mirrors: Vec<_> = self.session.mirrors.poll_fds().collect();
         fds.extend(mirrors.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
         poll(&mut fds, self.until_next_timer());
@@ -210,11 +255,12 @@ impl<'a> Child<'a> {
         if fds[5].revents != 0 || fds[6].revents != 0 {
             self.feed(fds[5].revents & libc::POLLERR != 0, fds[6].revents != 0);
         }
-        for ((stream, ..), fd) in mirrors.iter().zip(&fds[7..]) {
+        for ((stream, ..), fd) in mirrors.iter().zip(&fds[9..]) {
             if fd.revents != 0 {
                 self.session.mirrors.on_writable(*stream);
             }
         }
+        self.type_on([&fds[7], &fds[8]].map(|fd| fd.revents != 0));
         if fds[..3].iter().any(|fd| fd.revents != 0) {
             self.news();
         }
@@ -250,6 +296,34 @@ impl<'a> Child<'a> {
         if room { pipe.as_raw_fd() } else { -1 }
     }
 
+    /// The caller's terminal, if it should be read now, and the child's, if keys wait for it.
+    fn typing(&self) -> [i32; 2] {
+        let Some(pty) = &self.pipes.pty else {
+            return [-1, -1];
+        };
+        let keyboard = self.session.job().keyboard();
+        let keyboard = keyboard.filter(|_| pty.wants_input());
+        [
+            keyboard.map_or(-1, |fd| fd.as_raw_fd()),
+            pty.waits_to_type().unwrap_or(-1),
+        ]
+    }
+
+    fn type_on(&mut self, [typed, room]: [bool; 2]) {
+        let Some(pty) = &mut self.pipes.pty else {
+            return;
+        };
+        if room {
+            pty.type_on();
+        }
+        if typed
+            && let Some(keyboard) = self.session.job().keyboard()
+            && pty.take_input(keyboard)
+        {
+            self.session.job_mut().stop_key();
+        }
+    }
+
     fn until_next_timer(&self) -> Option<Duration> {
         let now = monotonic();
         let limits = if self.cut.is_none() && self.exit.is_none() {
@@ -257,12 +331,12 @@ impl<'a> Child<'a> {
         } else {
             [None, None]
         };
+        let limits = limits.map(|at| self.session.until(at?));
         let wake = self.termination.as_ref().map(|ending| ending.wake_at);
-        [limits[0], limits[1], wake, self.drain_ends_at()]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|at| at.saturating_sub(now))
+        let look = self.session.job().wake_at();
+        let timers = [wake, look, self.drain_ends_at()];
+        let timers = timers.map(|at| Some(at?.saturating_sub(now)));
+        limits.into_iter().chain(timers).flatten().min()
     }
 
     fn read(&mut self, stream: Stream) {
@@ -273,7 +347,7 @@ impl<'a> Child<'a> {
         let Some(file) = pipe else { return };
         let count = match file.read(&mut self.buffer) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
+            Err(error) if is_no_end(&error) => return,
             // A pseudo-terminal whose last user is gone ends with EIO.
             Err(_) => 0,
         };
@@ -296,17 +370,37 @@ impl<'a> Child<'a> {
         for news in self.session.take_news() {
             match news {
                 News::Signal(signal) => self.hand_on(signal),
-                News::CallerGone if self.session.kills_on_loss() => self.end_tree(Cut::CallerLost),
+                News::CallerGone => self.caller_gone(),
+                News::Resized => self.resized(),
                 News::ChildChanged => {
                     if let Some(ending) = &mut self.termination {
                         ending.wake_at = Duration::ZERO;
                     }
                 }
-                News::CallerGone => {}
-                News::Stopped | News::Continued | News::Resized => {}
             }
         }
         self.look_at_child();
+    }
+
+    fn caller_gone(&mut self) {
+        if let Some(pty) = &mut self.pipes.pty {
+            pty.end_input();
+        }
+        if self.session.kills_on_loss() {
+            self.end_tree(Cut::CallerLost);
+        }
+    }
+
+    /// The child hears of a new window size as it would in the foreground.
+    fn resized(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        match (&self.pipes.pty, self.session.window()) {
+            (Some(pty), Some(size)) => pty.follow(size, self.process.pid),
+            (Some(_), None) => {}
+            (None, _) => drop(sys::signal_group(self.process.pid, libc::SIGWINCH)),
+        }
     }
 
     /// The same signal, once, to the child's whole group.
@@ -325,7 +419,8 @@ impl<'a> Child<'a> {
         while self.exit.is_none() {
             match wait::next_change(self.process.pid) {
                 Ok(Some(wait::Change::Ended(exit))) => self.ended(exit),
-                Ok(Some(wait::Change::Stopped(_) | wait::Change::Continued)) => {}
+                Ok(Some(wait::Change::Stopped(signal))) => self.session.child_stopped(signal),
+                Ok(Some(wait::Change::Continued)) => self.session.child_continued(),
                 Ok(None) => return,
                 // Somebody else reaped it, which nothing here does: its code is lost.
                 Err(_) => self.ended(Exit::Signal(libc::SIGKILL)),
@@ -335,11 +430,23 @@ impl<'a> Child<'a> {
 
     fn ended(&mut self, exit: Exit) {
         self.exit = Some(exit);
+        self.leave_terminal(exit);
         let now = monotonic();
         self.drain = Some((now, now));
         // While its tree is being ended the number must stay the child's own: its group is signalled.
         if self.termination.is_none() {
             let _ = wait::reap(self.process.pid);
+        }
+    }
+
+    /// The terminal is the caller's again. What is left of a terminal of the child's own is its output.
+    fn leave_terminal(&mut self, exit: Exit) {
+        if self.session.child_ended(exit) && self.cut.is_none() {
+            self.held_terminal = true;
+            self.cut = self.session.ended_by().map(Cut::Interrupted);
+        }
+        if let (Some(_), Some(master)) = (self.pipes.pty.take(), &self.pipes.stdout) {
+            sys::set_blocking(master.as_fd());
         }
     }
 
@@ -361,14 +468,16 @@ impl<'a> Child<'a> {
     }
 
     fn timers(&mut self) {
-        let now = monotonic();
-        if self.cut.is_none() && self.exit.is_none() {
-            if self.limits.deadline_at.is_some_and(|at| now >= at) {
+        let clock = self.session.clock();
+        if self.cut.is_none() && self.exit.is_none() && !self.session.job().is_stopped() {
+            if self.limits.deadline_at.is_some_and(|at| clock >= at) {
                 self.end_tree(Cut::Deadline);
-            } else if self.limits.timeout_at.is_some_and(|at| now >= at) {
+            } else if self.limits.timeout_at.is_some_and(|at| clock >= at) {
                 self.end_tree(Cut::Timeout);
             }
         }
+        let now = monotonic();
+        self.session.job_mut().look_again(now);
         self.go_on_ending(now);
     }
 
@@ -385,6 +494,9 @@ impl<'a> Child<'a> {
                 self.survivors = survivors;
                 self.termination = None;
                 self.look_at_child();
+                if self.exit.is_none() {
+                    self.leave_terminal(Exit::Signal(libc::SIGKILL));
+                }
                 let _ = wait::reap(self.process.pid);
                 self.drain.get_or_insert((now, now));
             }
@@ -428,6 +540,13 @@ fn discard_readable(pipes: &mut Vec<OwnedFd>, fds: &[libc::pollfd]) {
     pipes.retain(|pipe| !ready.next().unwrap_or(false) || discard_some(pipe));
 }
 
+fn is_no_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
+}
+
 /// Reads once and throws it away; false at the end of the pipe.
 fn discard_some(pipe: &OwnedFd) -> bool {
     let mut buffer = [0u8; 4096];
@@ -436,6 +555,6 @@ fn discard_some(pipe: &OwnedFd) -> bool {
     };
     match File::from(copy).read(&mut buffer) {
         Ok(count) => count > 0,
-        Err(error) => error.kind() == io::ErrorKind::Interrupted,
+        Err(error) => is_no_end(&error),
     }
 }

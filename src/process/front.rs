@@ -1,10 +1,12 @@
 //! The front's side of the split: forks the keeper, relays signals and job control to it, and ends as
 //! the keeper says.
 
+use super::entry;
 use super::session::{FORWARDED, poll, pollfd};
 use super::signal::{Disposition, SignalFd, SignalSet, set_disposition};
 use super::split::{Link, Received, ToFront, ToKeeper, link};
 use super::sys::check;
+use super::terminal::stops::Stops;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -52,22 +54,35 @@ pub enum KeeperEnd {
 pub fn split<T>(detach: bool, context: T, keep: fn(Link, T) -> !) -> io::Result<KeeperEnd> {
     // Blocked before the fork, so that none is lost between the two.
     let mask = SignalSet::current_mask()?;
-    let relayed = SignalSet::of(&FORWARDED)
-        .with(libc::SIGTSTP)
-        .with(libc::SIGWINCH);
-    let signals = SignalFd::catching(relayed)?;
+    let relayed = SignalSet::of(&FORWARDED).with(libc::SIGWINCH);
+    let relayed = relayed.without(entry::state().ignored());
+    let signals = SignalFd::catching_all(relayed.with(libc::SIGCONT))?;
+    let stops = Stops::new()?;
     let (front, keeper) = link()?;
     // SAFETY: this process has one thread, and the child's branch never returns.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
-        drop((front, signals));
+        drop((front, signals, stops));
         keep(keeper, context);
     }
     drop(keeper);
-    let (end, received) = relay(&front, &signals, detach);
-    drop(signals);
+    let mut relay = Relay {
+        link: front,
+        signals,
+        stops,
+        detach,
+        claimed: false,
+        ending: None,
+    };
+    let end = relay.run();
+    if matches!(end, KeeperEnd::Lost { .. }) {
+        relay.stops.restore();
+    }
+    relay.stops.discard();
+    let ending = relay.ending;
+    drop(relay);
     mask.set_mask()?;
-    Ok(match (end, received) {
+    Ok(match (end, ending) {
         // What the keeper could no longer act upon means this process as it would without a keeper.
         (KeeperEnd::Changed(_) | KeeperEnd::LookAgain, Some(signal)) => KeeperEnd::Die {
             signal,
@@ -77,63 +92,78 @@ pub fn split<T>(detach: bool, context: T, keep: fn(Link, T) -> !) -> io::Result<
     })
 }
 
-fn relay(front: &Link, signals: &SignalFd, detach: bool) -> (KeeperEnd, Option<i32>) {
-    let mut claimed = false;
-    let mut ending = None;
-    loop {
-        let mut fds = [
-            pollfd(front.as_raw_fd(), libc::POLLIN),
-            pollfd(signals.as_fd().as_raw_fd(), libc::POLLIN),
-        ];
-        poll(&mut fds, None);
-        relay_signals(front, signals, &mut ending);
-        match front.receive() {
-            Received::Nothing => {}
-            Received::Gone => return (KeeperEnd::Lost { claimed }, ending),
-            Received::Message(ToFront::Claimed(generation)) => {
-                claimed = true;
-                if detach {
-                    return (KeeperEnd::Detached(generation), ending);
+/// The front while the keeper works.
+struct Relay {
+    link: Link,
+    signals: SignalFd,
+    stops: Stops,
+    detach: bool,
+    claimed: bool,
+    /// The first signal that means the end.
+    ending: Option<i32>,
+}
+
+impl Relay {
+    fn run(&mut self) -> KeeperEnd {
+        loop {
+            let mut fds = [
+                pollfd(self.link.as_raw_fd(), libc::POLLIN),
+                pollfd(self.signals.as_fd().as_raw_fd(), libc::POLLIN),
+                pollfd(self.stops.poll_fd(), libc::POLLIN),
+            ];
+            poll(&mut fds, None);
+            self.relay_signals();
+            self.stops.look(&self.link);
+            match self.link.receive() {
+                Received::Nothing => {}
+                Received::Gone => {
+                    return KeeperEnd::Lost {
+                        claimed: self.claimed,
+                    };
                 }
-            }
-            Received::Message(ToFront::Changed(generation)) => {
-                return (KeeperEnd::Changed(generation), ending);
-            }
-            Received::Message(ToFront::LookAgain) => return (KeeperEnd::LookAgain, ending),
-            Received::Message(ToFront::Stop(_)) => stop_self(front),
-            Received::Message(ToFront::Exit(code)) => return (KeeperEnd::Exit(code), ending),
-            Received::Message(ToFront::Die { signal, group }) => {
-                return (KeeperEnd::Die { signal, group }, ending);
+                Received::Message(message) => {
+                    if let Some(end) = self.hear(message) {
+                        return end;
+                    }
+                }
             }
         }
     }
-}
 
-fn relay_signals(front: &Link, signals: &SignalFd, ending: &mut Option<i32>) {
-    while let Ok(Some(received)) = signals.read() {
-        match received.signal {
-            libc::SIGTSTP => {
-                front.send(ToKeeper::Stopped);
-                stop_self(front);
+    /// Acts on what the keeper says; returns the end once it says that.
+    fn hear(&mut self, message: ToFront) -> Option<KeeperEnd> {
+        match message {
+            ToFront::Claimed(generation) => {
+                self.claimed = true;
+                return self.detach.then_some(KeeperEnd::Detached(generation));
             }
-            libc::SIGWINCH => {
-                front.send(ToKeeper::Resized);
-            }
-            signal => {
-                if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGQUIT) {
-                    ending.get_or_insert(signal);
+            ToFront::Changed(generation) => return Some(KeeperEnd::Changed(generation)),
+            ToFront::LookAgain => return Some(KeeperEnd::LookAgain),
+            ToFront::Exit(code) => return Some(KeeperEnd::Exit(code)),
+            ToFront::Die { signal, group } => return Some(KeeperEnd::Die { signal, group }),
+            ToFront::ChildStopped => self.stops.child_stopped(&self.link),
+            ToFront::GoOn => self.stops.go_on(),
+            ToFront::Lent(group) => self.stops.lent(group),
+        }
+        None
+    }
+
+    fn relay_signals(&mut self) {
+        while let Ok(Some(received)) = self.signals.read() {
+            match received.signal {
+                libc::SIGCONT => self.stops.continued(&self.link),
+                libc::SIGWINCH => {
+                    self.link.send(ToKeeper::Resized);
                 }
-                front.send(ToKeeper::Signal(signal));
+                signal => {
+                    if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGQUIT) {
+                        self.ending.get_or_insert(signal);
+                    }
+                    self.link.send(ToKeeper::Signal(signal));
+                }
             }
         }
     }
-}
-
-/// Stops as the job that this process is, and says so once it goes on.
-fn stop_self(front: &Link) {
-    // SAFETY: integers only.
-    unsafe { libc::raise(libc::SIGSTOP) };
-    front.send(ToKeeper::Continued);
 }
 
 /// Dies of a signal as the command did, so that a shell sees what it would have seen without idem;

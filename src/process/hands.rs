@@ -1,13 +1,14 @@
 //! The engine's hands: real processes, clocks, locks and chance.
 
 use super::child::{Child, Company, Listener, Pipes, TimeLimits, end_leftovers};
-use super::clock::monotonic;
 use super::locks::{HIGH_DESCRIPTOR, HeldByte, LockError, LockFile};
 use super::session::{News, Session};
 use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
 use super::spool::{Recorded, Recorder, Recording, StoredPlace, spool_stem};
 use super::stdin::Input;
+use super::terminal::pty::Pty;
+use super::terminal::{Size, Terminal};
 use super::terminate::Target;
 use super::{clock, liveness, locks, permits, proc, sys};
 use crate::domain::frames::{RunReader, Stream};
@@ -222,34 +223,34 @@ impl<'a> ProcessHands<'a> {
     }
 
     fn try_prepare(&mut self, context: &ChildContext<'_>) -> Result<Prepared, String> {
-        let trouble = |error: io::Error| format!("no pipe could be made: {error}");
-        let (out_read, out_write) = sys::pipe().map_err(trouble)?;
-        let (err_read, err_write) = sys::pipe().map_err(trouble)?;
+        let (mut pipes, [out, err]) = if self.plan.running.tty {
+            let pty = self.open_pty();
+            pty.and_then(Pipes::of_terminal)
+                .map_err(|error| format!("no terminal could be made: {error}"))?
+        } else {
+            Pipes::open().map_err(|error| format!("no pipe could be made: {error}"))?
+        };
         let control = self.control_path(context.attempt);
         let env = child_environment(std::env::vars_os(), context, Some(&control));
         let argv = self.argv(context);
-        let spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
+        let mut spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
         let (input, feed) = self
             .input
             .open()
             .map_err(|e| format!("its stdin could not be opened: {e}"))?;
-        let stdin = input
+        pipes.feed = feed;
+        let mut stdin = input
             .as_ref()
             .map_or(Stdio::Inherit, |fd| Stdio::Fd(fd.as_fd()));
-        let mut spawn = spawn.stdio(
-            stdin,
-            Stdio::Fd(out_write.as_fd()),
-            Stdio::Fd(err_write.as_fd()),
-        );
+        if let Some(pty) = pipes.pty.as_ref().filter(|pty| pty.is_interactive()) {
+            stdin = Stdio::Fd(pty.slave());
+            spawn = spawn.own_session();
+        }
+        spawn = spawn.stdio(stdin, Stdio::Fd(out.as_fd()), Stdio::Fd(err.as_fd()));
         if let Some(lock) = &self.tree_lock {
             spawn = spawn.tree_lock(lock.as_fd());
         }
         let child = spawn.fork().map_err(|cannot| cannot.message)?;
-        let pipes = Pipes {
-            stdout: Some(File::from(out_read)),
-            stderr: Some(File::from(err_read)),
-            feed,
-        };
         Ok(Prepared {
             child,
             pipes,
@@ -264,6 +265,17 @@ impl<'a> ProcessHands<'a> {
             return argv.clone();
         }
         argv.iter().map(|arg| expand(arg, context)).collect()
+    }
+
+    /// The child's own terminal. It is the child's input as well if that would be the job's terminal.
+    fn open_pty(&mut self) -> io::Result<Pty> {
+        let running = &self.plan.running;
+        let inherits = running.stdin == StdinMode::Inherit && !running.detach;
+        let size = self.session.window().unwrap_or(Size::ASSUMED);
+        let terminal = self.session.job().terminal();
+        let input = terminal.filter(|terminal| inherits && terminal.is_behind(0));
+        let modes = input.and_then(Terminal::modes);
+        Pty::open(size, modes.as_ref(), input.is_some())
     }
 
     fn control_path(&self, attempt: u32) -> PathBuf {
@@ -299,7 +311,7 @@ impl<'a> ProcessHands<'a> {
 
     fn limits(&self, timeout: Option<Duration>, deadline: Option<Duration>) -> TimeLimits {
         TimeLimits {
-            timeout_at: timeout.map(|limit| monotonic().saturating_add(limit)),
+            timeout_at: timeout.map(|limit| self.session.clock().saturating_add(limit)),
             deadline_at: deadline,
             kill_after: self.plan.limits.kill_after,
         }
@@ -319,7 +331,7 @@ impl<'a> ProcessHands<'a> {
             duration: Duration::ZERO,
             seen: Default::default(),
             control: Default::default(),
-            ended: monotonic(),
+            ended: self.session.clock(),
             held_terminal: false,
             survivors: Vec::new(),
         }
@@ -332,29 +344,23 @@ impl<'a> ProcessHands<'a> {
         limit: Duration,
     ) -> Result<HelperEnd, String> {
         let trouble = |error: io::Error| format!("no pipe could be made: {error}");
-        let (out_read, out_write) = sys::pipe().map_err(trouble)?;
-        let (err_read, err_write) = sys::pipe().map_err(trouble)?;
+        let (pipes, [out, err]) = Pipes::open().map_err(trouble)?;
         let null = File::open("/dev/null").map_err(trouble)?;
         let env = child_environment(std::env::vars_os(), context, None);
         let argv = ["sh".into(), "-c".into(), command.to_owned()];
         let spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
         let mut spawn = spawn.stdio(
             Stdio::Fd(null.as_fd()),
-            Stdio::Fd(out_write.as_fd()),
-            Stdio::Fd(err_write.as_fd()),
+            Stdio::Fd(out.as_fd()),
+            Stdio::Fd(err.as_fd()),
         );
         if let Some(lock) = &self.tree_lock {
             spawn = spawn.tree_lock(lock.as_fd());
         }
         let gated = spawn.fork().map_err(|cannot| cannot.message)?;
-        drop((out_write, err_write));
+        drop((out, err));
         let running = gated.open_gate().map_err(|cannot| cannot.message)?;
         self.last_child = Some(running.process);
-        let pipes = Pipes {
-            stdout: Some(File::from(out_read)),
-            stderr: Some(File::from(err_read)),
-            feed: None,
-        };
         let limits = self.limits(Some(limit), None);
         let mut recorder = self.recorder(0);
         let mut heads = Heads::default();
@@ -476,7 +482,7 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn monotonic(&self) -> Duration {
-        monotonic()
+        self.session.clock()
     }
 
     fn random(&mut self) -> f64 {
@@ -561,7 +567,7 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn attempt(&mut self, number: u32, deadline: Option<Duration>) -> AttemptEnd {
-        let started = monotonic();
+        let started = self.session.clock();
         let Some(prepared) = self.prepared.take() else {
             return self.could_not_start(
                 number,
@@ -603,7 +609,7 @@ impl Hands for ProcessHands<'_> {
         self.recorded = Some((number, recorder.finish()));
         let seen = judge(ears.scanner, classifier.as_ref(), end.exit);
         let control = take_control(&prepared.control);
-        let ended = monotonic();
+        let ended = self.session.clock();
         AttemptEnd {
             how: HowEnded::Ended {
                 exit: end.exit,
@@ -613,7 +619,7 @@ impl Hands for ProcessHands<'_> {
             seen,
             control,
             ended,
-            held_terminal: false,
+            held_terminal: end.held_terminal,
             survivors: end.survivors,
         }
     }
@@ -659,10 +665,10 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn pause(&mut self, delay: Duration) {
-        let until = monotonic().saturating_add(delay);
+        let until = self.session.clock().saturating_add(delay);
         loop {
-            let left = until.saturating_sub(monotonic());
-            if left.is_zero() || self.session.is_over() {
+            let left = self.session.until(until);
+            if left == Some(Duration::ZERO) || self.session.is_over() {
                 return;
             }
             let news = self.session.wait(left);

@@ -29,6 +29,7 @@ pub mod spool;
 pub mod stdin;
 pub mod stdin_spool;
 pub mod sys;
+pub mod terminal;
 pub mod terminate;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,6 @@
 //! Permits of a bulkhead: bytes of the lock file, held by the description that the whole tree of a claim
 //! inherits. A holder that dies gives its permit back in that moment.
 
-use super::clock::monotonic;
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::session::{Session, poll, pollfd};
 use crate::domain::digest::PartsDigest;
@@ -42,7 +41,7 @@ pub fn take(
         if let Some(offset) = try_take(locks, tree, spec, auxiliary, first) {
             return Some(offset);
         }
-        let left = until.map(|until| until.saturating_sub(monotonic()));
+        let left = until.and_then(|until| session.until(until));
         if left == Some(Duration::ZERO) || session.is_over() || !session.caller_here() {
             return None;
         }

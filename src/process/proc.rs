@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
+use super::signal::SignalSet;
 use super::sys;
 use crate::domain::owner::ProcessRef;
 
@@ -28,6 +29,8 @@ pub struct Process {
     pub session: i32,
     /// Whether it has ended and only waits to be reaped.
     pub ended: bool,
+    /// Whether a signal has stopped it.
+    pub stopped: bool,
 }
 
 /// Reads one process. Fails with `NotFound` or `ESRCH` if there is none.
@@ -46,6 +49,21 @@ pub fn start_ticks(pid: i32) -> io::Result<u64> {
 /// This process.
 pub fn this() -> io::Result<ProcessRef> {
     process(std::process::id().cast_signed()).map(|process| process.id)
+}
+
+/// Whether a process neither catches nor ignores this signal; false if there is no such process.
+pub fn has_default_action(pid: i32, signal: i32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return false;
+    };
+    let sets = ["SigIgn:", "SigCgt:"].map(|name| {
+        let mut lines = status.lines();
+        let bits = lines.find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(bits.trim(), 16).ok()
+    });
+    let contains =
+        |bits: Option<u64>| bits.is_some_and(|bits| SignalSet::from_bits(bits).contains(signal));
+    !sets.into_iter().any(contains)
 }
 
 /// Whether exactly this process still runs; one that has ended and is not reaped does not.
@@ -110,6 +128,7 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
         session,
         // The first thread of a living process can have ended before the others.
         ended: matches!(state, "Z" | "X") && threads <= 1,
+        stopped: state == "T",
     })
 }
 

@@ -6,6 +6,9 @@ use super::mirror::MirrorPair;
 use super::signal::{Disposition, SignalFd, SignalSet, set_disposition};
 use super::split::{Link, Received, ToFront, ToKeeper};
 use super::sys::{check, uninterrupted};
+use super::terminal::Size;
+use super::terminal::job::Job;
+use crate::domain::outcome::Exit;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
@@ -42,10 +45,6 @@ pub enum News {
     ChildChanged,
     /// The caller is gone.
     CallerGone,
-    /// The user stopped the job.
-    Stopped,
-    /// The job goes on.
-    Continued,
     /// The terminal's size changed.
     Resized,
 }
@@ -57,6 +56,7 @@ pub struct Session {
     signals: SignalFd,
     /// Live output.
     pub mirrors: MirrorPair,
+    job: Job,
     caller_here: bool,
     ended_by: Option<i32>,
     kill_on_loss: bool,
@@ -66,6 +66,7 @@ impl Session {
     /// Sets up the keeper: a process group of its own, so that what kills the caller's group does not
     /// reach it, and signals as something to poll.
     pub fn new(link: Link, mirrors: MirrorPair, kill_on_loss: bool) -> io::Result<Session> {
+        let job = Job::new();
         // SAFETY: integers only.
         check(unsafe { libc::setpgid(0, 0) })?;
         for signal in SURVIVED {
@@ -75,8 +76,9 @@ impl Session {
         super::signal::keep_ended_children()?;
         Ok(Session {
             link,
-            signals: SignalFd::catching_all(forwarded.with(libc::SIGCHLD))?,
+            signals: SignalFd::catching_all(forwarded.with(libc::SIGCHLD).with(libc::SIGWINCH))?,
             mirrors,
+            job,
             caller_here: true,
             ended_by: None,
             kill_on_loss,
@@ -108,6 +110,62 @@ impl Session {
         self.link.send(message);
     }
 
+    /// The monotonic clock, which stands still while the user has stopped the job.
+    pub fn clock(&self) -> Duration {
+        self.job.clock()
+    }
+
+    /// The caller's job and its terminal.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The same, to act upon.
+    pub fn job_mut(&mut self) -> &mut Job {
+        &mut self.job
+    }
+
+    /// How long until a moment of [`Session::clock`]; none while the clock stands still.
+    pub fn until(&self, at: Duration) -> Option<Duration> {
+        (!self.job.is_stopped()).then(|| at.saturating_sub(self.clock()))
+    }
+
+    /// The size of the caller's window, if there is one.
+    pub fn window(&self) -> Option<Size> {
+        let terminal = self
+            .job
+            .terminal()
+            .map(|terminal| terminal.as_fd().as_raw_fd());
+        terminal.into_iter().chain(0..=2).find_map(Size::of)
+    }
+
+    /// A child runs; see [`Job::child_starts`].
+    pub fn child_starts(&mut self, group: i32, own_session: bool) {
+        self.job.child_starts(group, own_session, &self.link);
+    }
+
+    /// A signal has stopped the child.
+    pub fn child_stopped(&mut self, signal: i32) {
+        self.job.child_stopped(signal, self.caller_here, &self.link);
+    }
+
+    /// The child was continued.
+    pub fn child_continued(&mut self) {
+        self.job.child_continued(&self.link);
+    }
+
+    /// The child has ended and is not reaped yet. Returns whether the kernel, and nobody else, has killed
+    /// it by a key that was typed: then the user has interrupted the whole call.
+    pub fn child_ended(&mut self, exit: Exit) -> bool {
+        let held = self.job.child_ended(&self.link);
+        let typed = held && matches!(exit, Exit::Signal(libc::SIGINT | libc::SIGQUIT));
+        if let (true, None, Exit::Signal(signal)) = (typed, self.ended_by, exit) {
+            self.ended_by = Some(signal);
+            return true;
+        }
+        false
+    }
+
     /// What to poll for news.
     pub fn poll_fds(&self) -> [RawFd; 2] {
         [self.link.as_raw_fd(), self.signals.as_fd().as_raw_fd()]
@@ -119,6 +177,7 @@ impl Session {
         while let Ok(Some(received)) = self.signals.read() {
             news.push(match received.signal {
                 libc::SIGCHLD => News::ChildChanged,
+                libc::SIGWINCH => News::Resized,
                 signal => News::Signal(signal),
             });
         }
@@ -130,8 +189,11 @@ impl Session {
                     news.push(News::CallerGone);
                 }
                 Received::Message(ToKeeper::Signal(signal)) => news.push(News::Signal(signal)),
-                Received::Message(ToKeeper::Stopped) => news.push(News::Stopped),
-                Received::Message(ToKeeper::Continued) => news.push(News::Continued),
+                Received::Message(ToKeeper::Stopped(signal)) => {
+                    self.job.asked_to_stop(signal, &self.link);
+                }
+                Received::Message(ToKeeper::CannotStop) => self.job.cannot_stop(&self.link),
+                Received::Message(ToKeeper::Continued) => self.job.continued(&self.link),
                 Received::Message(ToKeeper::Resized) => news.push(News::Resized),
             }
         }
@@ -145,19 +207,20 @@ impl Session {
         news
     }
 
-    /// Waits for news or for `limit`; whatever comes is in the answer.
-    pub fn wait(&mut self, limit: Duration) -> Vec<News> {
+    /// Waits for news or for `limit` (for ever if there is none); whatever comes is in the answer.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Vec<News> {
         let mut fds = self.poll_fds().map(|fd| pollfd(fd, libc::POLLIN));
         if !self.caller_here {
             fds[0].fd = -1;
         }
-        poll(&mut fds, Some(limit));
+        poll(&mut fds, limit);
         self.take_news()
     }
 
     /// Lets go of the caller's descriptors at once, so that nobody who reads from them is held up.
     pub fn lose_caller(&mut self) {
         self.caller_here = false;
+        self.job.front_lost();
         self.mirrors.detach();
         let_go(&[0, 1, 2]);
     }

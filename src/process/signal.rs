@@ -78,6 +78,14 @@ impl SignalSet {
         SignalSet::EMPTY.change(libc::SIG_BLOCK)
     }
 
+    /// The blocked signals that have arrived and wait.
+    pub fn pending() -> SignalSet {
+        let mut set = 0_u64;
+        // SAFETY: the set is of the size given, and outlives the call.
+        unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut set, SET_BYTES) };
+        SignalSet(set)
+    }
+
     // The C library's own call would leave out the two signals that it keeps for itself.
     fn change(self, how: c_int) -> io::Result<SignalSet> {
         let mut before = 0_u64;

@@ -37,6 +37,7 @@ pub struct Spawn<'a> {
     stdio: [Stdio<'a>; 3],
     tree_lock: Option<BorrowedFd<'a>>,
     limits: Vec<SavedLimit>,
+    own_session: bool,
 }
 
 impl<'a> Spawn<'a> {
@@ -57,6 +58,7 @@ impl<'a> Spawn<'a> {
             stdio: [Stdio::Inherit; 3],
             tree_lock: None,
             limits: Vec::new(),
+            own_session: false,
         })
     }
 
@@ -79,6 +81,12 @@ impl<'a> Spawn<'a> {
         self
     }
 
+    /// Gives the child a session of its own, whose controlling terminal is the child's stdin.
+    pub fn own_session(mut self) -> Self {
+        self.own_session = true;
+        self
+    }
+
     /// Forks the child into a process group of its own and leaves it waiting at its gate, with the signal
     /// dispositions of idem's own start and every signal blocked until it executes.
     ///
@@ -88,7 +96,7 @@ impl<'a> Spawn<'a> {
         let cannot = |error| CannotStart::by_system(&name, &error);
         keep_ended_children().map_err(cannot)?;
         let (pid, gate, report) = self.fork_behind_gate().map_err(cannot)?;
-        match watch(pid) {
+        match watch(pid, self.own_session) {
             Ok((process, pidfd)) => Ok(GatedChild {
                 process,
                 pidfd,
@@ -138,9 +146,14 @@ impl<'a> Spawn<'a> {
     }
 
     fn set_up_child(&self, pipes: &Pipes) -> io::Result<()> {
-        // The parent does the same: whoever comes first, the group exists before the other goes on.
-        // SAFETY: integers only.
-        check(unsafe { libc::setpgid(0, 0) })?;
+        if self.own_session {
+            // SAFETY: no arguments.
+            check(unsafe { libc::setsid() })?;
+        } else {
+            // The parent does the same: whoever comes first, the group exists before the other goes on.
+            // SAFETY: integers only.
+            check(unsafe { libc::setpgid(0, 0) })?;
+        }
         // The gate must have its only write end in the parent, or its closing would go unnoticed.
         // SAFETY: the child never touches these two again, and runs no destructors.
         unsafe {
@@ -148,6 +161,10 @@ impl<'a> Spawn<'a> {
             libc::close(pipes.report.0.as_raw_fd());
         }
         self.set_up_stdio()?;
+        if self.own_session {
+            // SAFETY: integers only.
+            check(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) })?;
+        }
         if let Some(lock) = self.tree_lock {
             // SAFETY: F_SETFD takes an integer.
             check(unsafe { libc::fcntl(lock.as_raw_fd(), libc::F_SETFD, 0) })?;
@@ -244,10 +261,13 @@ fn out_of_the_way(fd: RawFd) -> io::Result<RawFd> {
 }
 
 /// What the parent knows of a new child. Its PID cannot be reused, since nobody has reaped it.
-fn watch(pid: pid_t) -> io::Result<(ProcessRef, OwnedFd)> {
-    // Fails only if the child has already died, and then its group does not matter.
-    // SAFETY: integers only.
-    unsafe { libc::setpgid(pid, pid) };
+fn watch(pid: pid_t, own_session: bool) -> io::Result<(ProcessRef, OwnedFd)> {
+    // The leader of a group could not begin a session. It has begun it before it says that it starts.
+    if !own_session {
+        // Fails only if the child has already died, and then its group does not matter.
+        // SAFETY: integers only.
+        unsafe { libc::setpgid(pid, pid) };
+    }
     let pidfd = sys::pidfd_open(pid)?;
     let start_ticks = proc::start_ticks(pid)?;
     Ok((ProcessRef { pid, start_ticks }, pidfd))

@@ -17,8 +17,13 @@ pub enum ToFront {
     Changed(i64),
     /// Nothing was executed: the record is in a state that the front has to look at anew.
     LookAgain,
-    /// The job was stopped by this signal: stop as well, and say so when continued.
-    Stop(i32),
+    /// The child has stopped, or there is none: stop as you were asked to.
+    ChildStopped,
+    /// Do not stop after all: the child has ended, or gave back the terminal that another process of the
+    /// job was to be stopped for.
+    GoOn,
+    /// The terminal is about to be given to this process group.
+    Lent(i32),
     /// The call is over: end with this code.
     Exit(i32),
     /// The call is over: die of this signal.
@@ -35,8 +40,10 @@ pub enum ToFront {
 pub enum ToKeeper {
     /// The front got this signal.
     Signal(i32),
-    /// The user stopped the job.
-    Stopped,
+    /// The job is to stop by this signal.
+    Stopped(i32),
+    /// The job could not be stopped.
+    CannotStop,
     /// The job goes on.
     Continued,
     /// The terminal's size changed.
@@ -73,7 +80,9 @@ impl Packet for ToFront {
             ToFront::Claimed(generation) => packet(1, false, generation),
             ToFront::Changed(generation) => packet(2, false, generation),
             ToFront::LookAgain => packet(3, false, 0),
-            ToFront::Stop(signal) => packet(4, false, i64::from(signal)),
+            ToFront::ChildStopped => packet(4, false, 0),
+            ToFront::GoOn => packet(7, false, 0),
+            ToFront::Lent(group) => packet(8, false, i64::from(group)),
             ToFront::Exit(code) => packet(5, false, i64::from(code)),
             ToFront::Die { signal, group } => packet(6, group, i64::from(signal)),
         }
@@ -86,7 +95,9 @@ impl Packet for ToFront {
             1 => ToFront::Claimed(value),
             2 => ToFront::Changed(value),
             3 => ToFront::LookAgain,
-            4 => ToFront::Stop(small.ok()?),
+            4 => ToFront::ChildStopped,
+            7 => ToFront::GoOn,
+            8 => ToFront::Lent(small.ok()?),
             5 => ToFront::Exit(small.ok()?),
             6 => ToFront::Die {
                 signal: small.ok()?,
@@ -101,7 +112,8 @@ impl Packet for ToKeeper {
     fn encode(self) -> [u8; PACKET_BYTES] {
         match self {
             ToKeeper::Signal(signal) => packet(1, false, i64::from(signal)),
-            ToKeeper::Stopped => packet(2, false, 0),
+            ToKeeper::Stopped(signal) => packet(2, false, i64::from(signal)),
+            ToKeeper::CannotStop => packet(5, false, 0),
             ToKeeper::Continued => packet(3, false, 0),
             ToKeeper::Resized => packet(4, false, 0),
         }
@@ -111,7 +123,8 @@ impl Packet for ToKeeper {
         let (tag, _, value) = fields(bytes);
         Some(match tag {
             1 => ToKeeper::Signal(i32::try_from(value).ok()?),
-            2 => ToKeeper::Stopped,
+            2 => ToKeeper::Stopped(i32::try_from(value).ok()?),
+            5 => ToKeeper::CannotStop,
             3 => ToKeeper::Continued,
             4 => ToKeeper::Resized,
             _ => return None,
@@ -206,7 +219,9 @@ mod tests {
             ToFront::Claimed(7),
             ToFront::Changed(i64::MAX),
             ToFront::LookAgain,
-            ToFront::Stop(20),
+            ToFront::ChildStopped,
+            ToFront::GoOn,
+            ToFront::Lent(20),
             ToFront::Exit(3),
             ToFront::Die {
                 signal: 2,

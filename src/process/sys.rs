@@ -57,7 +57,8 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((above_stdio(read)?, above_stdio(write)?))
 }
 
-fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
+/// The same file at a descriptor that is not one of 0–2.
+pub fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > 2 {
         return Ok(fd);
     }
@@ -68,6 +69,17 @@ fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
 pub fn duplicate(fd: &OwnedFd, min: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: fcntl with an integer argument touches no memory.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, min) }).map(owned)
+}
+
+/// Takes `O_NONBLOCK` off a description that is this process's own.
+pub fn set_blocking(fd: BorrowedFd<'_>) {
+    // SAFETY: F_GETFL and F_SETFL take integers.
+    unsafe {
+        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+        if flags >= 0 {
+            libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK);
+        }
+    }
 }
 
 /// A close-on-exec, non-blocking event counter: readable once something was added.
