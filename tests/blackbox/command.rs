@@ -121,7 +121,14 @@ impl Cmd {
 
     /// Starts it in the background.
     #[track_caller]
-    pub fn start(mut self) -> Running {
+    pub fn start(self) -> Running {
+        let what = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
+        self.try_start()
+            .unwrap_or_else(|e| panic!("cannot start {what}: {e}"))
+    }
+
+    /// Starts it in the background, if the system lets it.
+    pub fn try_start(mut self) -> std::io::Result<Running> {
         if self.out_piped {
             self.command.stdout(Stdio::piped());
         }
@@ -130,15 +137,12 @@ impl Cmd {
         }
         let what = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
         let started = Instant::now();
-        let mut child = self
-            .command
-            .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {what}: {e}"));
+        let mut child = self.command.spawn()?;
         if let (Some(bytes), Some(mut pipe)) = (self.input, child.stdin.take()) {
             // A child that does not read its input closes the pipe early; that is its right.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
-        Running {
+        Ok(Running {
             out: Reader::new(child.stdout.take()),
             err: Reader::new(child.stderr.take()),
             child,
@@ -147,7 +151,7 @@ impl Cmd {
             what,
             started,
             ended: None,
-        }
+        })
     }
 
     /// Runs it to its end: until it has exited and both streams are closed.
@@ -171,7 +175,7 @@ impl Reader {
             let sink = Arc::clone(&bytes);
             std::thread::spawn(move || {
                 pump(stream, &sink);
-                drop(tell.send(()));
+                tell.send(()).ok();
             });
             closed
         });
@@ -276,7 +280,10 @@ impl Running {
         self.ended = Some(status);
         Done {
             what: self.what.clone(),
-            code: status.code(),
+            code: status
+                .code()
+                .or(status.signal().map(|n| 128 + n))
+                .unwrap_or(-1),
             signal: status.signal(),
             stdout: self.out.so_far(),
             stderr: self.err.so_far(),
@@ -312,7 +319,8 @@ impl Drop for Running {
 #[derive(Clone)]
 pub struct Done {
     pub what: String,
-    pub code: Option<i32>,
+    /// The exit code, or 128 plus the signal's number, as a shell sees it.
+    pub code: i32,
     pub signal: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -325,7 +333,7 @@ pub struct Done {
 impl Done {
     #[track_caller]
     pub fn code(&self, code: i32) -> &Done {
-        assert_eq!(self.code, Some(code), "exit code\n{self}");
+        assert_eq!(self.code, code, "exit code\n{self}");
         self
     }
 
@@ -413,7 +421,7 @@ impl fmt::Display for Done {
         writeln!(f, "{}", self.what)?;
         writeln!(
             f,
-            "code {:?}, signal {:?}, after {:?}",
+            "code {}, signal {:?}, after {:?}",
             self.code, self.signal, self.elapsed
         )?;
         writeln!(f, "stdout: {:?}", shown(&self.stdout))?;

@@ -198,8 +198,8 @@ impl TestEnv {
     pub fn state(&self, key: &str) -> String {
         let done = self.command(IDEM).args(["status", key, "--json"]).end();
         match done.code {
-            Some(0) => text(&done.json()["state"]),
-            Some(1) => "none".into(),
+            0 => text(&done.json()["state"]),
+            1 => "none".into(),
             _ => panic!("status of {key}: {done}"),
         }
     }
