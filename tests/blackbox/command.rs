@@ -257,11 +257,6 @@ impl Running {
         crate::env::upto(&format!("{} waits", self.what), || procs::waits(self.pid()));
     }
 
-    /// Whether it has not ended yet.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
     /// Waits for its end and the end of both streams.
     #[track_caller]
     pub fn end(mut self) -> Done {
@@ -273,7 +268,6 @@ impl Running {
                 None => std::thread::sleep(Duration::from_millis(5)),
             }
         };
-        let exited = self.started.elapsed();
         if !(self.out.closes_before(end) && self.err.closes_before(end)) {
             self.too_late("its streams are held open");
         }
@@ -287,7 +281,6 @@ impl Running {
             signal: status.signal(),
             stdout: self.out.so_far(),
             stderr: self.err.so_far(),
-            exited,
             elapsed: self.started.elapsed(),
         }
     }
@@ -324,8 +317,6 @@ pub struct Done {
     pub signal: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// From the start to the end of the process.
-    pub exited: Duration,
     /// From the start to the end of the process and of both streams.
     pub elapsed: Duration,
 }
