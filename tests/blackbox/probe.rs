@@ -261,15 +261,12 @@ fn a_cleanup_comes_before_a_later_run() {
         .end();
     }
     assert_eq!(t.words("log"), "run clean run");
-    let nothing = ["--cleanup", "echo clean >> log2"];
-    t.idem("run --key s --cleanup")
-        .args([nothing[1], "--", "./nosuch"])
-        .end()
-        .code(127);
-    t.idem("run --key s --cleanup")
-        .args([nothing[1], "--", "./nosuch"])
-        .end()
-        .code(127);
+    for _ in 0..2 {
+        let run = t
+            .idem("run --key s --cleanup")
+            .args(["echo clean >> log2", "--", "./nosuch"]);
+        run.end().code(127);
+    }
     assert_eq!(
         t.lines("log2"),
         0,
