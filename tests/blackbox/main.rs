@@ -35,3 +35,4 @@ mod terminal;
 mod tty_option;
 mod upkeep;
 mod verbs;
+mod watching;

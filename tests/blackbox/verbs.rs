@@ -86,12 +86,7 @@ fn status_filters() {
     assert_eq!(keys("job/*").len(), 3);
     assert_eq!(keys("*good"), ["job/good"]);
     assert_eq!(keys("no*such").len(), 0);
-    assert_eq!(keys("--problems"), ["job/lost", "job/bad"]);
     assert_eq!(keys("--task job").len() + keys("--scope nosuch").len(), 3);
-    t.idem("status --problems --exit-code").end().code(1);
-    let clean = TestEnv::new();
-    clean.run("--key k", "true").end().code(0);
-    clean.idem("status --problems --exit-code").end().code(0);
 }
 
 #[test]
@@ -172,19 +167,6 @@ fn the_log_outlives_a_forgotten_operation() {
     t.idem("forget job/good").end().code(0);
     let log = verb(&t, &["log", "job/good"]);
     assert!(log.code(0).out_text().contains("forg"), "{log}");
-}
-
-#[test]
-fn the_log_follows() {
-    let t = TestEnv::new();
-    t.run("--key a", "true").end().code(0);
-    let follow = t.idem("log --follow").start();
-    crate::env::upto("the past", || !follow.out_so_far().is_empty());
-    let before = follow.out_so_far().lines().count();
-    t.run("--key b", "true").end().code(0);
-    crate::env::upto("the news", || follow.out_so_far().lines().count() > before);
-    follow.signal(libc::SIGINT);
-    assert_ne!(follow.end().code, 125);
 }
 
 #[test]
