@@ -122,7 +122,7 @@ impl Cmd {
     /// Starts it in the background.
     #[track_caller]
     pub fn start(self) -> Running {
-        let what = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
+        let what = what(&self.command);
         self.try_start()
             .unwrap_or_else(|e| panic!("cannot start {what}: {e}"))
     }
@@ -135,7 +135,7 @@ impl Cmd {
         if self.err_piped {
             self.command.stderr(Stdio::piped());
         }
-        let what = format!("{:?}", self.command.get_args().collect::<Vec<_>>());
+        let what = what(&self.command);
         let started = Instant::now();
         let mut child = self.command.spawn()?;
         if let (Some(bytes), Some(mut pipe)) = (self.input, child.stdin.take()) {
@@ -418,6 +418,12 @@ impl fmt::Display for Done {
         writeln!(f, "stdout: {:?}", shown(&self.stdout))?;
         write!(f, "stderr: {:?}", shown(&self.stderr))
     }
+}
+
+/// The arguments of a command, for messages.
+fn what(command: &Command) -> String {
+    let all = format!("{:?}", command.get_args().collect::<Vec<_>>());
+    all.chars().take(400).collect()
 }
 
 /// The first part of some bytes, as text.

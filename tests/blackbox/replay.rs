@@ -74,7 +74,7 @@ fn a_failure_replays_with_its_code_and_says_that_it_is_old() {
         .out("no\n")
         .says("why\n")
         .says("idem: ")
-        .says("ago")
+        .says("failed")
         .says("--if-failed rerun");
     assert_eq!(t.lines("n"), 1);
     assert_eq!(t.state("k"), "failed");

@@ -47,7 +47,7 @@ fn a_reader_that_leaves_early_changes_neither_the_run_nor_the_record() {
         gate("go")
     );
     t.write("script", &script);
-    let line = r#"idem run --key k -- sh -c "$(cat script)" | head -1; touch head-left; echo ${PIPESTATUS[0]}"#;
+    let line = r#"idem run --key k -- sh -c "$(cat script)" | head -1; echo ${PIPESTATUS[0]}"#;
     let run = t.bash(line).start();
     upto("head has its line", || run.out_so_far().contains('a'));
     t.touch("go");
