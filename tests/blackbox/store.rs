@@ -23,8 +23,8 @@ fn refused(t: &TestEnv, store: &Path) -> Done {
     let before = t.lines("n");
     let done = run_in(t, store);
     done.code(125).out("").one_line();
-    let name = store.file_name().expect("a name").to_string_lossy();
-    assert!(done.err_text().contains(&*name), "which store?\n{done}");
+    let dir = store.parent().expect("a directory").to_string_lossy();
+    assert!(done.err_text().contains(&*dir), "which store?\n{done}");
     assert_eq!(t.lines("n"), before, "it ran");
     done
 }
