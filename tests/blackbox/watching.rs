@@ -1,0 +1,46 @@
+//! Views that go on, and a look for trouble.
+
+use crate::env::{TestEnv, text, upto};
+
+#[test]
+fn the_log_follows() {
+    let t = TestEnv::new();
+    t.run("--key a", "true").end().code(0);
+    let follow = t.idem("log --follow").start();
+    crate::env::upto("the past", || !follow.out_so_far().is_empty());
+    let before = follow.out_so_far().lines().count();
+    t.run("--key b", "true").end().code(0);
+    crate::env::upto("the news", || follow.out_so_far().lines().count() > before);
+    follow.signal(libc::SIGINT);
+    assert_ne!(follow.end().code, 125);
+}
+
+#[test]
+fn problems_are_what_a_person_must_look_at() {
+    let t = TestEnv::new();
+    t.run("--key good", "true").end().code(0);
+    t.idem("status --problems --exit-code").end().code(0);
+    t.run("--key bad", "exit 7").end().code(7);
+    t.make_unknown("lost", "kill -9 $$");
+    let list = t.idem("status --json --problems").end().code(0).json();
+    let keys: Vec<String> = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|op| text(&op["key"]))
+        .collect();
+    assert_eq!(keys, ["lost", "bad"]);
+    t.idem("status --problems --exit-code").end().code(1);
+}
+
+#[test]
+fn a_watched_list_shows_what_is_new() {
+    let t = TestEnv::new();
+    t.run("--key first", "true").end().code(0);
+    let watch = t.idem("status --watch").start();
+    upto("the list", || watch.out_so_far().contains("first"));
+    t.run("--key second", "true").end().code(0);
+    upto("the news", || watch.out_so_far().contains("second"));
+    watch.signal(libc::SIGINT);
+    assert_ne!(watch.end().code, 125);
+}
