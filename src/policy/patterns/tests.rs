@@ -98,13 +98,13 @@ fn a_classifier_is_fed_line_by_line_as_well() {
     scanner.feed(Stream::Stderr, b"urned error: 429\n");
     let evidence = scanner.finish().evidence.unwrap();
     assert_eq!(evidence.retry_after.as_deref(), Some(b"30".as_slice()));
-    let numbers: Vec<u16> = evidence
+    let numbers: Vec<Vec<u8>> = evidence
         .lines
         .iter()
         .flat_map(|l| &l.captured)
-        .map(|n| n.1)
+        .map(|n| n.1.clone())
         .collect();
-    assert_eq!(numbers, [22, 429]);
+    assert_eq!(numbers, [b"22".to_vec(), b"429".to_vec()]);
 }
 
 fn cuts(bytes: &[u8], at: &[prop::sample::Index]) -> Vec<Vec<u8>> {

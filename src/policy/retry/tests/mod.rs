@@ -7,6 +7,7 @@ const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
 const PLAN: Plan = Plan {
+    held: false,
     retries: 0,
     backoff: Backoff::Constant(S),
     jitter: Jitter::None,

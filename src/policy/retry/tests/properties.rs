@@ -14,6 +14,7 @@ prop_compose! {
     ) -> Plan {
         let [probe, probe_first, cleanup, idempotent, rerun_unknown, shared_grants, nested, settles] = flags;
         Plan {
+            held: false,
             retries,
             backoff: if exponential { Backoff::default() } else { Backoff::Constant(10 * MS) },
             jitter: if full { Jitter::Full } else { Jitter::Decorrelated },
