@@ -191,7 +191,7 @@ fn closed_descriptors_stay_closed_and_hurt_nothing() {
         idem run --key out -- sh -c 'echo x >> n; echo text' >&- 2>err; echo $?
         idem run --key err -- sh -c 'echo x >> n; echo text >&2; exit 3' 2>&-; echo $?
         idem run --key all -- sh -c 'echo x >> n; echo text; exit 4' <&- >&- 2>&-; echo $?
-        for k in out err all; do idem output $k --both 2>&1; done"#;
+        for k in out err all; do idem output $k --both 2>&1; done; exit 0"#;
     let said = t.says(script);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
@@ -343,7 +343,7 @@ fn the_path_is_searched_as_a_shell_does() {
 fn arguments_that_are_too_long_for_the_child_are_126() {
     let t = TestEnv::new();
     let attempt = |last: usize| {
-        let many = std::iter::repeat_n("x".repeat(100_000), 19);
+        let many = std::iter::repeat_n("x".repeat(100_000), 20);
         let run = t
             .idem("run --key k -- true")
             .args(many)

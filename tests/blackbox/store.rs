@@ -364,8 +364,6 @@ fn expired_results_are_purged_by_later_runs() {
             .chain(below.collect::<Vec<_>>().iter().map(size))
             .sum()
     };
-    let before = bytes();
-    assert!(before > 1_000_000, "{before} bytes");
     let mut round = 0;
     upto("the old results go", || {
         round += 1;
@@ -379,7 +377,7 @@ fn expired_results_are_purged_by_later_runs() {
         t.run(&format!("--key new{round} --ttl 1h"), "true")
             .end()
             .code(0);
-        bytes() < before / 2
+        bytes() < 300_000
     });
     t.run("--key new1 --ttl 1h", "true").end().code(0);
 }
