@@ -430,3 +430,46 @@ fn jq_reads_it() {
         idem status --json | jq -r '.[]|select(.key=="k").state'"#;
     assert_eq!(t.says(script), "hi\n\n1\nsucceeded");
 }
+
+#[test]
+fn attempts_of_all_generations_are_kept_together() {
+    let t = TestEnv::new();
+    let script = "echo x >> n; kill -9 $$";
+    t.make_unknown("k", script);
+    t.run("--key k --if-unknown rerun", script).end().code(137);
+    let status = t.status("k");
+    let attempts = status["attempts"].as_array().expect("attempts");
+    let of = |member: &str| {
+        attempts
+            .iter()
+            .filter_map(|a| a[member].as_i64())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("number"), [1, 1], "numbers restart with each generation");
+    let generations = of("generation");
+    assert!(
+        generations.len() == 2 && generations[0] < generations[1],
+        "{status}"
+    );
+    t.idem("forget --force k").end().code(0);
+    t.run("--key k", script).end().code(137);
+    assert_eq!(
+        t.status("k")["attempts"].as_array().map(Vec::len),
+        Some(1),
+        "a new token, a new count"
+    );
+}
+
+#[test]
+fn a_persons_answer_is_a_new_generation() {
+    let t = TestEnv::new();
+    t.make_unknown("k", "kill -9 $$");
+    let before = t.status("k")["generation"].as_i64();
+    t.idem("resolve k --succeeded").end().code(0);
+    let status = t.status("k");
+    assert!(status["generation"].as_i64() > before, "{status}");
+    assert!(
+        !status["settled_at"].is_null() && !status["decided_by"].is_null(),
+        "{status}"
+    );
+}

@@ -350,3 +350,17 @@ fn a_command_without_the_double_dash_keeps_its_own_options() {
         .code(0)
         .out("--key\n");
 }
+
+#[test]
+fn on_a_ci_runner_the_default_store_says_that_it_stays_there() {
+    let t = TestEnv::new();
+    let run = |options: &str| t.run(options, "echo out").env("CI", "true").end();
+    run("--key k")
+        .code(0)
+        .out("out\n")
+        .says("idem: ")
+        .says("runner");
+    run("--key k -q").code(0).out("out\n").err("");
+    run("--key k --store own.db").code(0).out("out\n").err("");
+    t.run("--key k", "echo out").end().code(0).err("");
+}
