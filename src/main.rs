@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 
 fn main() {
+    idem::process::entry::survive_file_size_limits();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_some_and(|verb| verb == HIDDEN_VERB) {
         commands::leave(commands::completions::complete(&arguments));

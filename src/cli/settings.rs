@@ -555,6 +555,11 @@ pub fn store_path(
                 "{from} is empty; name the store's file, or leave it out"
             ));
         }
+        if let Some((scheme, _)) = path.to_string_lossy().split_once("://") {
+            return Err(format!(
+                "{from}: there is no store of the kind {scheme}://; name a file"
+            ));
+        }
         return Ok((PathBuf::from(path), false));
     }
     // The base directory specification tells to ignore a relative path.

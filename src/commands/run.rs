@@ -75,9 +75,9 @@ fn understand(
         .collect();
     let mut batches = |name: &str| keeping::batch_name(store_path, name).map_err(|e| e.to_string());
     let stdin = io::stdin();
-    let spool_dir = store_path
-        .parent()
-        .map_or_else(|| PathBuf::from("."), Path::to_owned);
+    // Before the first run there is no place beside the store yet.
+    let beside = store_path.parent().filter(|directory| directory.is_dir());
+    let spool_dir = beside.map_or_else(std::env::temp_dir, Path::to_owned);
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
     let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;

@@ -68,6 +68,13 @@ pub fn state() -> &'static EntryState {
     &STATE
 }
 
+/// A write beyond `ulimit -f` becomes an error that can be told, for idem itself; its children get the
+/// signal back as it was.
+pub fn survive_file_size_limits() {
+    // Fails for no signal that can be changed, as this one.
+    let _ = set_disposition(libc::SIGXFSZ, Disposition::Ignore);
+}
+
 impl EntryState {
     /// Whether the recording took place. If it did not, every other answer is that of an ordinary start:
     /// nothing closed, nothing ignored, nothing blocked.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -275,6 +275,10 @@ fn open_description(path: &Path, writable: bool) -> io::Result<(File, LockFileId
         .mode(0o600);
     let file = options.write(writable).create(writable).open(path)?;
     let metadata = file.metadata()?;
+    if writable && metadata.mode() & 0o777 != 0o600 {
+        // A umask may have taken the owner's rights away, and then nobody could open it again.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    }
     let id = LockFileId {
         device: metadata.dev(),
         inode: metadata.ino(),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::domain::frames::{Encoder, Stream};
@@ -57,6 +57,8 @@ impl PartFile {
             .create_new(true)
             .mode(0o600)
             .open(&part)?;
+        // A umask may have taken the owner's rights away.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
         Ok(PartFile {
             file,
             part,

@@ -303,7 +303,7 @@ fn the_ledger_has_probe_and_cleanup() {
     let more = ["--probe", "echo asked; exit 1", "--cleanup", "echo cleaned"];
     run(&t, "--key k", &more, script).end().code(0);
     let log = t.idem("log k --json").end().code(0).out_text();
-    for part in ["probed", "asked", "cleaned"] {
+    for part in ["\"probe\"", "asked", "\"cleanup\""] {
         assert!(log.contains(part), "no {part} in {log}");
     }
     assert_eq!(text(&t.status("k")["state"]), "succeeded");

@@ -10,9 +10,9 @@ use crate::engine::store::{StoreError, StoreResult};
 use crate::process::queue::Queue;
 use crate::process::spool::spool_stem;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -199,6 +199,7 @@ fn create_directory(path: &Path) -> StoreResult<()> {
         .recursive(true)
         .mode(0o700)
         .create(parent)
+        .and_then(|()| fs::set_permissions(parent, Permissions::from_mode(0o700)))
         .map_err(|error| unusable(parent, &error))?;
     // The new directory itself is synced when a file is created in it.
     let above_new = parent.ancestors().skip(1);
@@ -241,8 +242,10 @@ fn create_database(paths: &Paths) -> StoreResult<()> {
         .mode(0o600)
         .custom_flags(libc::O_CLOEXEC)
         .open(&paths.db);
+    // A umask may have taken the owner's rights away as well.
+    let created = created.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
     match created {
-        Ok(_) => sync_directory(paths.directory()),
+        Ok(()) => sync_directory(paths.directory()),
         // Another process was first.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(unusable(&paths.db, &error)),
