@@ -4,7 +4,7 @@ use super::context::{Context, Opened, decider, key_argument, new_nonce, observe,
 use super::status::not_there;
 use crate::cli::parse::{flag, value};
 use crate::cli::present::say_line;
-use crate::cli::stdout::print;
+use crate::cli::stdout::{print, reason};
 use crate::cli::view::View;
 use crate::cli::{exit, quote, say};
 use crate::domain::decision::Refusal;
@@ -16,7 +16,7 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::{Change, NewOutput, OutputBody, Resolution};
 use crate::process::spool::{Recorder, Stored, StoredPlace};
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::fs::File;
 use std::io::{self, Read};
@@ -107,8 +107,13 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
     let name = context.name(key_argument(matches)?);
     let answer = Answer::read(matches)?;
+    if !matches!(answer, Answer::Succeeded(_)) && value(matches, "stdout").is_some() {
+        return Err(anyhow!(
+            "--stdout is what a success has printed; give it with --succeeded"
+        ));
+    }
     let stdout = match value(matches, "stdout") {
-        Some(path) => Some(open(Path::new(path))?),
+        Some(path) => Some(Given::open(Path::new(path))?),
         None => None,
     };
     // Looked at for reading first, so that a mistyped key makes no store.
@@ -122,7 +127,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     let mut opened = context.write()?;
     let nonce = new_nonce();
     let stored = stdout
-        .map(|file| record(opened.recorder(&nonce), file))
+        .map(|given| given.record(opened.recorder(&nonce)))
         .transpose()?;
     settle(&context, &mut opened, &name, answer, nonce, stored)
 }
@@ -252,38 +257,47 @@ fn resolution(
 }
 
 /// The file that a replay is to print; `-` is stdin.
-fn open(path: &Path) -> Result<Box<dyn Read>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let cannot = || {
-        format!(
-            "--stdout: {} cannot be read; give a file that can",
-            path.display()
-        )
-    };
-    let file = File::open(path).with_context(cannot)?;
-    if file.metadata().with_context(cannot)?.is_dir() {
-        return Err(anyhow!(
-            "--stdout: {} is a directory; give a file",
-            path.display()
-        ));
-    }
-    Ok(Box::new(file))
+struct Given<'a> {
+    path: &'a Path,
+    file: Box<dyn Read>,
 }
 
-fn record(mut recorder: Recorder, mut file: Box<dyn Read>) -> Result<Stored> {
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(recorder.finish().make_durable()),
-            Ok(count) => {
-                recorder.record(Stream::Stdout, buffer.get(..count).unwrap_or_default());
+impl Given<'_> {
+    fn open(path: &Path) -> Result<Given<'_>> {
+        if path == Path::new("-") {
+            let file = Box::new(io::stdin().lock());
+            return Ok(Given { path, file });
+        }
+        let cannot = |error| unreadable(path, &error);
+        let file = File::open(path).map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_dir() {
+            return Err(cannot(io::Error::from_raw_os_error(libc::EISDIR)));
+        }
+        let file = Box::new(file);
+        Ok(Given { path, file })
+    }
+
+    fn record(mut self, mut recorder: Recorder) -> Result<Stored> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(recorder.finish().make_durable()),
+                Ok(count) => {
+                    recorder.record(Stream::Stdout, buffer.get(..count).unwrap_or_default());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unreadable(self.path, &error)),
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("--stdout: the file cannot be read"),
         }
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!(
+        "--stdout: {} cannot be read: {}; give a file that can",
+        path.display(),
+        reason(error)
+    )
 }
 
 fn new_output(stored: &Stored) -> Result<NewOutput> {

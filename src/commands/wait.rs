@@ -101,7 +101,7 @@ impl Waiter {
             return Err(io::Error::other("it has no owner on this machine"));
         };
         if io::stderr().is_terminal() {
-            self.say(&view.record);
+            self.say(view);
         }
         loop {
             let left = self
@@ -114,20 +114,21 @@ impl Waiter {
             match wait_for(owner, &view.liveness, locks, limit)? {
                 WaitEnd::OwnerGone => return Ok(true),
                 WaitEnd::TimedOut if limit == left => return Ok(false),
-                WaitEnd::TimedOut => self.say(&view.record),
+                WaitEnd::TimedOut => self.say(view),
             }
         }
     }
 
-    fn say(&mut self, record: &Record) {
+    fn say(&mut self, view: &View) {
         if std::mem::replace(&mut self.said, true) {
             return;
         }
-        let keeper = record.owner.as_ref().map_or(0, |owner| owner.keeper.pid);
-        let host = &record.source.host;
+        let pids: Vec<String> = working(view).iter().map(i32::to_string).collect();
+        let host = &view.record.source.host;
         say_line(&format!(
-            "waiting for {} (pid {keeper} on {host})",
-            self.name
+            "waiting for {} (pid {} on {host})",
+            self.name,
+            pids.join(", ")
         ));
     }
 
@@ -146,10 +147,7 @@ impl Waiter {
     }
 
     fn explain(&self, refusal: Refusal, view: &View, waited: bool) {
-        let pids = match view.survivors() {
-            Some(pids) => pids.to_vec(),
-            None => view.record.owner.iter().map(|o| o.keeper.pid).collect(),
-        };
+        let pids = working(view);
         let record = Some(&view.record);
         say_line(&say::refusal(refusal, &self.name, record, &pids, waited));
     }
@@ -241,6 +239,14 @@ fn wait_for(
     match liveness {
         Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), limit),
         _ => wait_for_owner(owner, locks, limit),
+    }
+}
+
+/// The processes that are waited for: the keeper, or without it what it has started.
+fn working(view: &View) -> Vec<i32> {
+    match view.survivors() {
+        Some(pids) => pids.to_vec(),
+        None => view.record.owner.iter().map(|o| o.keeper.pid).collect(),
     }
 }
 

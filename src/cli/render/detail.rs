@@ -157,26 +157,11 @@ fn push_facts(out: &mut String, facts: &[Fact], style: Style) {
 }
 
 const ATTEMPT_COLUMNS: [Column; 5] = [
-    Column {
-        head: "  number",
-        cuts: false,
-    },
-    Column {
-        head: "started",
-        cuts: false,
-    },
-    Column {
-        head: "took",
-        cuts: false,
-    },
-    Column {
-        head: "end",
-        cuts: false,
-    },
-    Column {
-        head: "what it tells",
-        cuts: true,
-    },
+    Column::fixed("  number"),
+    Column::leaving("started", 0),
+    Column::leaving("took", 1),
+    Column::fixed("end"),
+    Column::cut("what it tells"),
 ];
 
 fn push_attempts(out: &mut String, attempts: &[Attempt], style: Style) {
