@@ -11,7 +11,6 @@ use crate::domain::decision::Refusal;
 use crate::domain::frames::Stream;
 use crate::domain::name::{Nonce, OpName};
 use crate::domain::outcome::{Class, State};
-use crate::domain::record::Record;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::{Change, NewOutput, OutputBody, Resolution};
@@ -121,7 +120,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         Some(mut opened) => opened.look(&name)?,
         None => None,
     };
-    if let Some(refused) = refusal(&name, found.as_ref()) {
+    if let Some(refused) = refusal(&context, &name, found.as_ref()) {
         return Ok(refused.say());
     }
     let mut opened = context.write()?;
@@ -148,7 +147,7 @@ fn settle(
             record: record.clone(),
             liveness: observe(record, &locks),
         });
-        refused = refusal(name, view.as_ref());
+        refused = refusal(context, name, view.as_ref());
         match refused {
             Some(_) => Change::Leave,
             None => Change::Resolve(Box::new(resolution.clone())),
@@ -181,49 +180,37 @@ impl Refused {
 }
 
 /// Only an unknown outcome is a person's to settle.
-fn refusal(name: &OpName, found: Option<&View>) -> Option<Refused> {
+fn refusal(context: &Context, name: &OpName, found: Option<&View>) -> Option<Refused> {
     let Some(view) = found else {
         return Some(Refused {
             line: not_there(name),
             code: exit::NOT_FOUND,
         });
     };
-    let operation = quote::operation(name);
-    let (line, code) = match view.state() {
-        State::Unknown => return None,
-        State::Running => (still_running(view), exit::RUNNING),
-        State::Held => {
-            let line = say::refusal(Refusal::NeedsApproval, name, Some(&view.record), &[], false);
-            (line, exit::UNDECIDED)
+    match view.refusal(&context.now) {
+        Some(Refusal::Unknown) => None,
+        Some(refusal) => {
+            let pids = view.working();
+            Some(Refused {
+                line: say::refusal(refusal, name, Some(&view.record), &pids, false),
+                code: exit::of_refusal(refusal),
+            })
         }
-        State::Succeeded => (
-            format!(
-                "{name} has succeeded, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
-            ),
-            exit::OWN_FAILURE,
-        ),
-        State::Failed => (
-            format!(
-                "{name} has failed, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
-            ),
-            exit::OWN_FAILURE,
-        ),
-    };
-    Some(Refused { line, code })
+        None => Some(Refused {
+            line: already_settled(name, view.state()),
+            code: exit::OWN_FAILURE,
+        }),
+    }
 }
 
-fn still_running(view: &View) -> String {
-    let record: &Record = &view.record;
-    let pids = match view.survivors() {
-        Some(pids) => pids.to_vec(),
-        None => record.owner.iter().map(|o| o.keeper.pid).collect(),
+fn already_settled(name: &OpName, state: State) -> String {
+    let operation = quote::operation(name);
+    let has = match state {
+        State::Succeeded => "has succeeded",
+        _ => "has failed",
     };
-    say::refusal(
-        Refusal::StillRunning,
-        &record.name,
-        Some(record),
-        &pids,
-        false,
+    format!(
+        "{name} {has}, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
     )
 }
 

@@ -123,7 +123,7 @@ impl Waiter {
         if std::mem::replace(&mut self.said, true) {
             return;
         }
-        let pids: Vec<String> = working(view).iter().map(i32::to_string).collect();
+        let pids: Vec<String> = view.working().iter().map(i32::to_string).collect();
         let host = &view.record.source.host;
         say_line(&format!(
             "waiting for {} (pid {} on {host})",
@@ -147,17 +147,15 @@ impl Waiter {
     }
 
     fn explain(&self, refusal: Refusal, view: &View, waited: bool) {
-        let pids = working(view);
+        let pids = view.working();
         let record = Some(&view.record);
         say_line(&say::refusal(refusal, &self.name, record, &pids, waited));
     }
 
     fn settled(&self, opened: &mut Opened, view: &View) -> Result<i32> {
         let code = self.hand_out(opened, &Ended::of_view(view))?;
-        match view.state() {
-            State::Unknown => self.explain(Refusal::Unknown, view, true),
-            State::Held => self.explain(Refusal::NeedsApproval, view, true),
-            State::Running | State::Succeeded | State::Failed => {}
+        if let Some(refusal) = view.refusal(&self.context.now) {
+            self.explain(refusal, view, true);
         }
         Ok(code)
     }
@@ -239,14 +237,6 @@ fn wait_for(
     match liveness {
         Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), limit),
         _ => wait_for_owner(owner, locks, limit),
-    }
-}
-
-/// The processes that are waited for: the keeper, or without it what it has started.
-fn working(view: &View) -> Vec<i32> {
-    match view.survivors() {
-        Some(pids) => pids.to_vec(),
-        None => view.record.owner.iter().map(|o| o.keeper.pid).collect(),
     }
 }
 

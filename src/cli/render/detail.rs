@@ -60,7 +60,11 @@ fn facts(view: &View, now: &Stamp) -> Vec<Fact> {
     put("command", Some(argv(record)));
     put("directory", Some(printable_bytes(&record.command.cwd)));
     put("output", record.output.as_ref().map(output));
-    put("started", Some(moment(record.created_at)));
+    let began = match record.state {
+        State::Held => "proposed",
+        _ => "started",
+    };
+    put(began, Some(moment(record.created_at)));
     put("ended", view.settled_at().map(moment));
     put("expires", expiry(view, now));
     put("retry at", record.retry_at.map(moment));
