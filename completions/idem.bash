@@ -176,7 +176,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__key)
-            opts="-k -t -r -q -v -h --key --key-file --key-from --per --scope --task --step --call --fingerprint --ttl --failed-ttl --if-running --wait --if-unknown --if-failed --probe --settle --probe-first --cleanup --idempotent --timeout --deadline --kill-after --retries --backoff --jitter --retry-on --stop-on --success-codes --classifier --budget --retry-layer --breaker --bulkhead --fallback --auxiliary --stdin --max-output --no-store-output --redact-args --on-replay --on-caller-loss --detach --tty --expand --json --report --quiet --verbose --dry-run --store --help"
+            opts="-k -t -r -q -v -h --key --key-file --key-from --per --scope --task --step --call --fingerprint --ttl --failed-ttl --if-running --wait --if-unknown --if-failed --probe --settle --probe-first --cleanup --idempotent --timeout --deadline --kill-after --retries --backoff --jitter --retry-on --stop-on --success-codes --classifier --budget --retry-layer --breaker --bulkhead --fallback --hold --preview --auxiliary --stdin --max-output --no-store-output --redact-args --on-replay --on-caller-loss --detach --tty --expand --json --report --quiet --verbose --dry-run --store --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -330,6 +330,10 @@ _idem() {
                     return 0
                     ;;
                 --fallback)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --preview)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -538,7 +542,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-k -t -r -q -v -h --key --key-file --key-from --per --scope --task --step --call --fingerprint --ttl --failed-ttl --if-running --wait --if-unknown --if-failed --probe --settle --probe-first --cleanup --idempotent --timeout --deadline --kill-after --retries --backoff --jitter --retry-on --stop-on --success-codes --classifier --budget --retry-layer --breaker --bulkhead --fallback --auxiliary --stdin --max-output --no-store-output --redact-args --on-replay --on-caller-loss --detach --tty --expand --json --report --quiet --verbose --dry-run --store --help"
+            opts="-k -t -r -q -v -h --key --key-file --key-from --per --scope --task --step --call --fingerprint --ttl --failed-ttl --if-running --wait --if-unknown --if-failed --probe --settle --probe-first --cleanup --idempotent --timeout --deadline --kill-after --retries --backoff --jitter --retry-on --stop-on --success-codes --classifier --budget --retry-layer --breaker --bulkhead --fallback --hold --preview --auxiliary --stdin --max-output --no-store-output --redact-args --on-replay --on-caller-loss --detach --tty --expand --json --report --quiet --verbose --dry-run --store --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -692,6 +696,10 @@ _idem() {
                     return 0
                     ;;
                 --fallback)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --preview)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

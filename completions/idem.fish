@@ -74,6 +74,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l budget -d 'Retries of 
 complete -c idem -n "__fish_idem_using_subcommand run" -l breaker -d 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l bulkhead -d 'At most N at once under this name [alias: --limit]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l fallback -d 'Answer with this instead when a guard refuses or the last try failed' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l preview -d 'What shows the person who decides what would happen' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l stdin -d 'What the command reads [default: inherit]' -r -f -a "inherit\t''
 null\t''
 buffer\t''"
@@ -87,6 +88,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store\'s
 complete -c idem -n "__fish_idem_using_subcommand run" -l probe-first -d 'Ask the probe even when there is no record'
 complete -c idem -n "__fish_idem_using_subcommand run" -l idempotent -d 'The command is safe to repeat (implies --if-unknown rerun)'
 complete -c idem -n "__fish_idem_using_subcommand run" -l retry-layer -d 'Retry although an outer idem already does'
+complete -c idem -n "__fish_idem_using_subcommand run" -l hold -d 'Record a proposal; run only what a person has approved'
 complete -c idem -n "__fish_idem_using_subcommand run" -l auxiliary -d 'A nice-to-have call: no retries, never a breaker\'s test, gives way to others'
 complete -c idem -n "__fish_idem_using_subcommand run" -l no-store-output -d 'Store no output at all'
 complete -c idem -n "__fish_idem_using_subcommand run" -l redact-args -d 'Store the arguments only as a digest'
@@ -169,6 +171,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l budget -d 'Retries of 
 complete -c idem -n "__fish_idem_using_subcommand key" -l breaker -d 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l bulkhead -d 'At most N at once under this name [alias: --limit]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l fallback -d 'Answer with this instead when a guard refuses or the last try failed' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l preview -d 'What shows the person who decides what would happen' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l stdin -d 'What the command reads [default: inherit]' -r -f -a "inherit\t''
 null\t''
 buffer\t''"
@@ -182,6 +185,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store\'s
 complete -c idem -n "__fish_idem_using_subcommand key" -l probe-first -d 'Ask the probe even when there is no record'
 complete -c idem -n "__fish_idem_using_subcommand key" -l idempotent -d 'The command is safe to repeat (implies --if-unknown rerun)'
 complete -c idem -n "__fish_idem_using_subcommand key" -l retry-layer -d 'Retry although an outer idem already does'
+complete -c idem -n "__fish_idem_using_subcommand key" -l hold -d 'Record a proposal; run only what a person has approved'
 complete -c idem -n "__fish_idem_using_subcommand key" -l auxiliary -d 'A nice-to-have call: no retries, never a breaker\'s test, gives way to others'
 complete -c idem -n "__fish_idem_using_subcommand key" -l no-store-output -d 'Store no output at all'
 complete -c idem -n "__fish_idem_using_subcommand key" -l redact-args -d 'Store the arguments only as a digest'

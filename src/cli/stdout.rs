@@ -12,10 +12,7 @@ pub struct PrintError(io::Error);
 
 impl fmt::Display for PrintError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.0.raw_os_error() {
-            Some(errno) => sys::errno_text(errno),
-            None => self.0.to_string(),
-        };
+        let why = reason(&self.0);
         write!(f, "cannot write to stdout: {why}; send it elsewhere")
     }
 }
@@ -25,6 +22,14 @@ impl std::error::Error for PrintError {}
 impl From<io::Error> for PrintError {
     fn from(error: io::Error) -> PrintError {
         PrintError(error)
+    }
+}
+
+/// Why something failed, in the lower case of idem's messages.
+pub fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno) => sys::errno_text(errno),
+        None => error.to_string(),
     }
 }
 

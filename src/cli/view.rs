@@ -1,9 +1,9 @@
 //! An operation as an observer sees it: its record, and what is left of its owner.
 
-use crate::domain::decision::seen_state;
+use crate::domain::decision::{Refusal, seen_state};
 use crate::domain::outcome::State;
 use crate::domain::owner::Liveness;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, Verdict};
 use crate::domain::time::{Stamp, UnixMs};
 
 /// A record and the observation that belongs to it.
@@ -56,5 +56,31 @@ impl View {
     /// Whether it has outlived its time, so that the next call does not meet it any more.
     pub fn expired(&self, now: &Stamp) -> bool {
         self.record.expired(now)
+    }
+
+    /// Why there is no result to hand out; nothing where there is one.
+    pub fn refusal(&self, now: &Stamp) -> Option<Refusal> {
+        match self.state() {
+            State::Running => Some(Refusal::StillRunning),
+            State::Unknown => Some(Refusal::Unknown),
+            State::Held => Some(match self.record.proposal.as_ref().map(|p| p.verdict) {
+                Some(Verdict::Rejected) => Refusal::Rejected,
+                _ if self.expired(now) => Refusal::ProposalExpired,
+                _ => Refusal::NeedsApproval,
+            }),
+            State::Succeeded | State::Failed => None,
+        }
+    }
+
+    /// The processes that work on it: the keeper, or without it what it has started.
+    pub fn working(&self) -> Vec<i32> {
+        match self.survivors() {
+            Some(pids) => pids.to_vec(),
+            None if self.state() == State::Running => {
+                let keeper = self.record.owner.as_ref().map(|owner| owner.keeper.pid);
+                keeper.into_iter().collect()
+            }
+            None => Vec::new(),
+        }
     }
 }

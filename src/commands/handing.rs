@@ -4,6 +4,7 @@ use super::context::Opened;
 use crate::cli::exit;
 use crate::cli::present::{say_line, settled_code};
 use crate::cli::quote;
+use crate::cli::stdout::reason;
 use crate::cli::view::View;
 use crate::domain::frames::Stream;
 use crate::domain::name::{Generation, OpName};
@@ -144,7 +145,8 @@ fn undelivered(error: &ReplayError, streams: Streams) -> String {
                 (Streams::Both, Stream::Stderr) => "stderr",
                 _ => "stdout",
             };
-            format!("cannot write to {to}: {error}; what is stored stays, ask again")
+            let why = reason(error);
+            format!("cannot write to {to}: {why}; what is stored stays, ask again")
         }
         ReplayError::Read(error) => {
             format!("the stored output cannot be read: {error}; see `idem doctor`")

@@ -8,7 +8,6 @@ use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::view::View;
 use crate::cli::{exit, say};
-use crate::domain::decision::Refusal;
 use crate::domain::name::{Generation, OpName};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::OutputRef;
@@ -42,8 +41,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         return Ok(exit::NOT_FOUND);
     };
     match which {
-        Some(which) => of_attempt(&mut opened, &view, which, streams),
-        None => of_operation(&mut opened, &name, view, streams),
+        Some(which) => of_attempt(&context, &mut opened, &view, which, streams),
+        None => of_operation(&context, &mut opened, &name, view, streams),
     }
 }
 
@@ -72,6 +71,7 @@ fn which(text: &str) -> Result<Which> {
 }
 
 fn of_operation(
+    context: &Context,
     opened: &mut Opened,
     name: &OpName,
     mut view: View,
@@ -90,7 +90,7 @@ fn of_operation(
         Some(output) if result.state != State::Running => deliver(name, output, stored, streams),
         _ => true,
     };
-    explain(&view);
+    explain(&view, context);
     Ok(code_after(delivered, result.code()))
 }
 
@@ -99,25 +99,27 @@ fn has_bytes(output: &OutputRef) -> bool {
 }
 
 /// Why the code is none of the command's own.
-fn explain(view: &View) {
-    let refusal = match view.state() {
-        State::Running => Refusal::StillRunning,
-        State::Unknown => Refusal::Unknown,
-        State::Held => Refusal::NeedsApproval,
-        State::Succeeded | State::Failed => return,
-    };
-    let record = &view.record;
-    let pids = view.survivors().unwrap_or_default();
-    say_line(&say::refusal(
-        refusal,
-        &record.name,
-        Some(record),
-        pids,
-        false,
-    ));
+fn explain(view: &View, context: &Context) {
+    if let Some(refusal) = view.refusal(&context.now) {
+        let record = &view.record;
+        let pids = view.working();
+        say_line(&say::refusal(
+            refusal,
+            &record.name,
+            Some(record),
+            &pids,
+            false,
+        ));
+    }
 }
 
-fn of_attempt(opened: &mut Opened, view: &View, which: Which, streams: Streams) -> Result<i32> {
+fn of_attempt(
+    context: &Context,
+    opened: &mut Opened,
+    view: &View,
+    which: Which,
+    streams: Streams,
+) -> Result<i32> {
     let record = &view.record;
     let events = opened.events(&record.name, record.minted_by)?;
     let attempts = collect(&events, record.minted_by);
@@ -137,7 +139,7 @@ fn of_attempt(opened: &mut Opened, view: &View, which: Which, streams: Streams) 
         None => true,
     };
     if attempt.ended_at.is_none() {
-        explain(view);
+        explain(view, context);
     }
     Ok(code_after(delivered, attempt_code(attempt, view.state())))
 }

@@ -4,19 +4,18 @@ use super::context::{Context, Opened, decider, key_argument, new_nonce, observe,
 use super::status::not_there;
 use crate::cli::parse::{flag, value};
 use crate::cli::present::say_line;
-use crate::cli::stdout::print;
+use crate::cli::stdout::{print, reason};
 use crate::cli::view::View;
 use crate::cli::{exit, quote, say};
 use crate::domain::decision::Refusal;
 use crate::domain::frames::Stream;
 use crate::domain::name::{Nonce, OpName};
 use crate::domain::outcome::{Class, State};
-use crate::domain::record::Record;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::{Change, NewOutput, OutputBody, Resolution};
 use crate::process::spool::{Recorder, Stored, StoredPlace};
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::fs::File;
 use std::io::{self, Read};
@@ -107,8 +106,13 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
     let name = context.name(key_argument(matches)?);
     let answer = Answer::read(matches)?;
+    if !matches!(answer, Answer::Succeeded(_)) && value(matches, "stdout").is_some() {
+        return Err(anyhow!(
+            "--stdout is what a success has printed; give it with --succeeded"
+        ));
+    }
     let stdout = match value(matches, "stdout") {
-        Some(path) => Some(open(Path::new(path))?),
+        Some(path) => Some(Given::open(Path::new(path))?),
         None => None,
     };
     // Looked at for reading first, so that a mistyped key makes no store.
@@ -116,13 +120,13 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         Some(mut opened) => opened.look(&name)?,
         None => None,
     };
-    if let Some(refused) = refusal(&name, found.as_ref()) {
+    if let Some(refused) = refusal(&context, &name, found.as_ref()) {
         return Ok(refused.say());
     }
     let mut opened = context.write()?;
     let nonce = new_nonce();
     let stored = stdout
-        .map(|file| record(opened.recorder(&nonce), file))
+        .map(|given| given.record(opened.recorder(&nonce)))
         .transpose()?;
     settle(&context, &mut opened, &name, answer, nonce, stored)
 }
@@ -143,7 +147,7 @@ fn settle(
             record: record.clone(),
             liveness: observe(record, &locks),
         });
-        refused = refusal(name, view.as_ref());
+        refused = refusal(context, name, view.as_ref());
         match refused {
             Some(_) => Change::Leave,
             None => Change::Resolve(Box::new(resolution.clone())),
@@ -176,49 +180,37 @@ impl Refused {
 }
 
 /// Only an unknown outcome is a person's to settle.
-fn refusal(name: &OpName, found: Option<&View>) -> Option<Refused> {
+fn refusal(context: &Context, name: &OpName, found: Option<&View>) -> Option<Refused> {
     let Some(view) = found else {
         return Some(Refused {
             line: not_there(name),
             code: exit::NOT_FOUND,
         });
     };
-    let operation = quote::operation(name);
-    let (line, code) = match view.state() {
-        State::Unknown => return None,
-        State::Running => (still_running(view), exit::RUNNING),
-        State::Held => {
-            let line = say::refusal(Refusal::NeedsApproval, name, Some(&view.record), &[], false);
-            (line, exit::UNDECIDED)
+    match view.refusal(&context.now) {
+        Some(Refusal::Unknown) => None,
+        Some(refusal) => {
+            let pids = view.working();
+            Some(Refused {
+                line: say::refusal(refusal, name, Some(&view.record), &pids, false),
+                code: exit::of_refusal(refusal),
+            })
         }
-        State::Succeeded => (
-            format!(
-                "{name} has succeeded, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
-            ),
-            exit::OWN_FAILURE,
-        ),
-        State::Failed => (
-            format!(
-                "{name} has failed, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
-            ),
-            exit::OWN_FAILURE,
-        ),
-    };
-    Some(Refused { line, code })
+        None => Some(Refused {
+            line: already_settled(name, view.state()),
+            code: exit::OWN_FAILURE,
+        }),
+    }
 }
 
-fn still_running(view: &View) -> String {
-    let record: &Record = &view.record;
-    let pids = match view.survivors() {
-        Some(pids) => pids.to_vec(),
-        None => record.owner.iter().map(|o| o.keeper.pid).collect(),
+fn already_settled(name: &OpName, state: State) -> String {
+    let operation = quote::operation(name);
+    let has = match state {
+        State::Succeeded => "has succeeded",
+        _ => "has failed",
     };
-    say::refusal(
-        Refusal::StillRunning,
-        &record.name,
-        Some(record),
-        &pids,
-        false,
+    format!(
+        "{name} {has}, and only an unknown outcome can be resolved; `idem forget {operation}` makes the next call run it"
     )
 }
 
@@ -252,38 +244,47 @@ fn resolution(
 }
 
 /// The file that a replay is to print; `-` is stdin.
-fn open(path: &Path) -> Result<Box<dyn Read>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let cannot = || {
-        format!(
-            "--stdout: {} cannot be read; give a file that can",
-            path.display()
-        )
-    };
-    let file = File::open(path).with_context(cannot)?;
-    if file.metadata().with_context(cannot)?.is_dir() {
-        return Err(anyhow!(
-            "--stdout: {} is a directory; give a file",
-            path.display()
-        ));
-    }
-    Ok(Box::new(file))
+struct Given<'a> {
+    path: &'a Path,
+    file: Box<dyn Read>,
 }
 
-fn record(mut recorder: Recorder, mut file: Box<dyn Read>) -> Result<Stored> {
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(recorder.finish().make_durable()),
-            Ok(count) => {
-                recorder.record(Stream::Stdout, buffer.get(..count).unwrap_or_default());
+impl Given<'_> {
+    fn open(path: &Path) -> Result<Given<'_>> {
+        if path == Path::new("-") {
+            let file = Box::new(io::stdin().lock());
+            return Ok(Given { path, file });
+        }
+        let cannot = |error| unreadable(path, &error);
+        let file = File::open(path).map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_dir() {
+            return Err(cannot(io::Error::from_raw_os_error(libc::EISDIR)));
+        }
+        let file = Box::new(file);
+        Ok(Given { path, file })
+    }
+
+    fn record(mut self, mut recorder: Recorder) -> Result<Stored> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(recorder.finish().make_durable()),
+                Ok(count) => {
+                    recorder.record(Stream::Stdout, buffer.get(..count).unwrap_or_default());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unreadable(self.path, &error)),
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("--stdout: the file cannot be read"),
         }
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!(
+        "--stdout: {} cannot be read: {}; give a file that can",
+        path.display(),
+        reason(error)
+    )
 }
 
 fn new_output(stored: &Stored) -> Result<NewOutput> {

@@ -101,7 +101,7 @@ impl Waiter {
             return Err(io::Error::other("it has no owner on this machine"));
         };
         if io::stderr().is_terminal() {
-            self.say(&view.record);
+            self.say(view);
         }
         loop {
             let left = self
@@ -114,20 +114,21 @@ impl Waiter {
             match wait_for(owner, &view.liveness, locks, limit)? {
                 WaitEnd::OwnerGone => return Ok(true),
                 WaitEnd::TimedOut if limit == left => return Ok(false),
-                WaitEnd::TimedOut => self.say(&view.record),
+                WaitEnd::TimedOut => self.say(view),
             }
         }
     }
 
-    fn say(&mut self, record: &Record) {
+    fn say(&mut self, view: &View) {
         if std::mem::replace(&mut self.said, true) {
             return;
         }
-        let keeper = record.owner.as_ref().map_or(0, |owner| owner.keeper.pid);
-        let host = &record.source.host;
+        let pids: Vec<String> = view.working().iter().map(i32::to_string).collect();
+        let host = &view.record.source.host;
         say_line(&format!(
-            "waiting for {} (pid {keeper} on {host})",
-            self.name
+            "waiting for {} (pid {} on {host})",
+            self.name,
+            pids.join(", ")
         ));
     }
 
@@ -146,20 +147,15 @@ impl Waiter {
     }
 
     fn explain(&self, refusal: Refusal, view: &View, waited: bool) {
-        let pids = match view.survivors() {
-            Some(pids) => pids.to_vec(),
-            None => view.record.owner.iter().map(|o| o.keeper.pid).collect(),
-        };
+        let pids = view.working();
         let record = Some(&view.record);
         say_line(&say::refusal(refusal, &self.name, record, &pids, waited));
     }
 
     fn settled(&self, opened: &mut Opened, view: &View) -> Result<i32> {
         let code = self.hand_out(opened, &Ended::of_view(view))?;
-        match view.state() {
-            State::Unknown => self.explain(Refusal::Unknown, view, true),
-            State::Held => self.explain(Refusal::NeedsApproval, view, true),
-            State::Running | State::Succeeded | State::Failed => {}
+        if let Some(refusal) = view.refusal(&self.context.now) {
+            self.explain(refusal, view, true);
         }
         Ok(code)
     }

@@ -60,7 +60,11 @@ fn facts(view: &View, now: &Stamp) -> Vec<Fact> {
     put("command", Some(argv(record)));
     put("directory", Some(printable_bytes(&record.command.cwd)));
     put("output", record.output.as_ref().map(output));
-    put("started", Some(moment(record.created_at)));
+    let began = match record.state {
+        State::Held => "proposed",
+        _ => "started",
+    };
+    put(began, Some(moment(record.created_at)));
     put("ended", view.settled_at().map(moment));
     put("expires", expiry(view, now));
     put("retry at", record.retry_at.map(moment));
@@ -157,26 +161,11 @@ fn push_facts(out: &mut String, facts: &[Fact], style: Style) {
 }
 
 const ATTEMPT_COLUMNS: [Column; 5] = [
-    Column {
-        head: "  number",
-        cuts: false,
-    },
-    Column {
-        head: "started",
-        cuts: false,
-    },
-    Column {
-        head: "took",
-        cuts: false,
-    },
-    Column {
-        head: "end",
-        cuts: false,
-    },
-    Column {
-        head: "what it tells",
-        cuts: true,
-    },
+    Column::fixed("  number"),
+    Column::leaving("started", 0),
+    Column::leaving("took", 1),
+    Column::fixed("end"),
+    Column::cut("what it tells"),
 ];
 
 fn push_attempts(out: &mut String, attempts: &[Attempt], style: Style) {

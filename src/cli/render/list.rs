@@ -19,26 +19,19 @@ pub struct Row {
     pub duration: Option<Duration>,
 }
 
-const fn column(head: &'static str) -> Column {
-    Column { head, cuts: false }
-}
-
 const SCOPE: Column = Column {
-    head: "scope",
-    cuts: true,
+    leaves: Some(4),
+    ..Column::cut("scope")
 };
 
 const COLUMNS: [Column; 7] = [
-    Column {
-        head: "key",
-        cuts: true,
-    },
-    column("state"),
-    column("age"),
-    column("duration"),
-    column("attempts"),
-    column("expires"),
-    column("next"),
+    Column::cut("key"),
+    Column::fixed("state"),
+    Column::leaving("age", 3),
+    Column::leaving("duration", 1),
+    Column::leaving("attempts", 0),
+    Column::leaving("expires", 2),
+    Column::fixed("next"),
 ];
 
 /// The table; nothing where there is no operation. The scope is shown where any has one.

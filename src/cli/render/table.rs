@@ -39,6 +39,36 @@ pub struct Column {
     pub head: &'static str,
     /// It may be cut where the terminal is narrow.
     pub cuts: bool,
+    /// Where the terminal is too narrow even so, columns are left out, the lowest number first; none
+    /// for those that stay.
+    pub leaves: Option<u8>,
+}
+
+impl Column {
+    /// A column that is never cut or left out.
+    pub const fn fixed(head: &'static str) -> Column {
+        Column {
+            head,
+            cuts: false,
+            leaves: None,
+        }
+    }
+
+    /// A column that may be cut.
+    pub const fn cut(head: &'static str) -> Column {
+        Column {
+            cuts: true,
+            ..Column::fixed(head)
+        }
+    }
+
+    /// A column that may be left out, the lower its number the sooner.
+    pub const fn leaving(head: &'static str, number: u8) -> Column {
+        Column {
+            leaves: Some(number),
+            ..Column::fixed(head)
+        }
+    }
 }
 
 /// The table, a line for the heads and one for each row. No line ends with blanks.
@@ -47,12 +77,34 @@ pub fn table(columns: &[Column], rows: &[Vec<Cell>], style: Style) -> String {
         .iter()
         .map(|column| Cell::toned(column.head, Tone::Bold))
         .collect();
-    let widths = widths(columns, rows, style.columns);
+    let mut rows: Vec<Vec<Cell>> = std::iter::once(&heads).chain(rows).cloned().collect();
+    let mut columns = columns.to_vec();
+    let mut widths = widths(&columns, &rows, style.columns);
+    while let Some(limit) = style.columns
+        && total(&widths) > limit
+        && let Some(at) = first_to_leave(&columns)
+    {
+        columns.remove(at);
+        for row in rows.iter_mut().filter(|row| at < row.len()) {
+            row.remove(at);
+        }
+        widths = self::widths(&columns, &rows, style.columns);
+    }
     let mut out = String::new();
-    for row in std::iter::once(&heads).chain(rows) {
+    for row in &rows {
         push_row(&mut out, row, &widths, style);
     }
     out
+}
+
+fn first_to_leave(columns: &[Column]) -> Option<usize> {
+    let leaving = |(at, column): (usize, &Column)| Some((column.leaves?, at));
+    let first = columns.iter().enumerate().filter_map(leaving).min();
+    first.map(|(_, at)| at)
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
 fn push_row(out: &mut String, row: &[Cell], widths: &[usize], style: Style) {
@@ -75,18 +127,16 @@ fn push_row(out: &mut String, row: &[Cell], widths: &[usize], style: Style) {
 /// The width of each column: as wide as its widest cell, and where that does not fit, the widest of
 /// those that may be cut gives way first.
 fn widths(columns: &[Column], rows: &[Vec<Cell>], limit: Option<usize>) -> Vec<usize> {
-    let mut widths: Vec<usize> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, column)| {
-            let cells = rows.iter().filter_map(|row| row.get(i));
-            let widest = cells.map(|cell| width(&cell.text)).max().unwrap_or(0);
-            widest.max(width(column.head))
-        })
-        .collect();
-    let gaps = GAP * columns.len().saturating_sub(1);
+    let widest = |at: usize| {
+        let cells = rows.iter().filter_map(|row: &Vec<Cell>| row.get(at));
+        cells
+            .map(|cell: &Cell| width(&cell.text))
+            .max()
+            .unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..columns.len()).map(widest).collect();
     while let Some(limit) = limit
-        && widths.iter().sum::<usize>() + gaps > limit
+        && total(&widths) > limit
         && let Some(widest) = widest_that_cuts(columns, &mut widths)
     {
         *widest -= 1;
@@ -105,18 +155,9 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 3] = [
-        Column {
-            head: "key",
-            cuts: true,
-        },
-        Column {
-            head: "n",
-            cuts: false,
-        },
-        Column {
-            head: "next",
-            cuts: false,
-        },
+        Column::cut("key"),
+        Column::leaving("n", 0),
+        Column::fixed("next"),
     ];
 
     fn rows() -> Vec<Vec<Cell>> {
@@ -150,6 +191,12 @@ mod tests {
             "key         n   next\n\
              a           12\n\
              a-very-lo…  3   wait\n"
+        );
+        assert_eq!(
+            narrow(15),
+            "key        next\n\
+             a\n\
+             a-very-l…  wait\n"
         );
         for columns in 0..30 {
             let fits = narrow(columns).lines().all(|line| width(line) <= columns);
