@@ -9,7 +9,7 @@ use crate::domain::decision::Refusal;
 use crate::domain::frames::Stream;
 use crate::domain::name::{Generation, OpName};
 use crate::domain::outcome::{Class, State};
-use crate::domain::record::{OutputRef, Record};
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::engine::ending::CallerEnd;
 use crate::engine::guards::Guarded;
 use crate::engine::keeper::Executed;
@@ -17,8 +17,8 @@ use crate::engine::plan::Plan;
 use crate::engine::store::PastResult;
 use crate::process::replay::{ReplayError, Target, replay};
 use crate::process::spool::Recording;
-use crate::process::{clock, entry, sys};
-use std::io::{self, IsTerminal, Write};
+use crate::process::{clock, entry, facts, sys};
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// What a call has to answer.
@@ -132,11 +132,18 @@ impl<'a> Presenter<'a> {
 
     /// Gives the answer and returns the exit code. `output` is what is handed out with it.
     pub fn answer(&self, answer: Answer<'_>, output: Option<Recording>) -> i32 {
+        let gone = output.is_none() && expects_output(&answer);
         let delivered = match self.deliver(&answer, output) {
             Ok(()) => Ok(()),
             Err(error) => Err(error.to_string()),
         };
         self.explain(&answer);
+        if gone {
+            self.mention(&say::output_gone(&self.plan.name));
+        }
+        if self.speech.verbose {
+            self.mention(&say::verbose(&self.plan.name, &self.facts(&answer)));
+        }
         let code = code_of(&answer);
         let Err(error) = delivered.and_then(|()| self.report(&answer)) else {
             return self.after_undelivered(&answer, code);
@@ -254,7 +261,7 @@ impl<'a> Presenter<'a> {
                     self.mention(&say::old_failure(record, &now));
                 }
                 if *derived {
-                    self.mention(&say::derived_replay(!io::stdin().is_terminal()));
+                    self.mention(&say::derived_replay(facts::stdin_brings_data()));
                 }
                 if !old_failure
                     && self.plan.previous.is_none()
@@ -274,9 +281,15 @@ impl<'a> Presenter<'a> {
                         true,
                     ));
                 }
+                let reason = record.reason.as_deref();
+                self.about_start(record.state, record.class, record.exit_code, reason);
                 self.about_output(record.output.as_ref());
             }
-            Answer::WaitedPast { result } => self.about_output(result.output.as_ref()),
+            Answer::WaitedPast { result } => {
+                let reason = result.reason.as_deref();
+                self.about_start(result.state, result.class, result.exit_code, reason);
+                self.about_output(result.output.as_ref());
+            }
             Answer::Executed {
                 executed,
                 note,
@@ -299,6 +312,18 @@ impl<'a> Presenter<'a> {
             Answer::KeeperLost { claimed } => {
                 self.complain(&keeper_lost(&self.plan.name, *claimed))
             }
+        }
+    }
+
+    fn about_start(
+        &self,
+        state: State,
+        class: Option<Class>,
+        code: Option<i32>,
+        reason: Option<&str>,
+    ) {
+        if let Some(line) = say::waited_not_started(state, class, code, reason) {
+            self.mention(&line);
         }
     }
 
@@ -380,6 +405,16 @@ impl<'a> Presenter<'a> {
             },
         }
     }
+}
+
+/// Whether the answer has a stored output that is more than nothing.
+fn expects_output(answer: &Answer<'_>) -> bool {
+    let output = match answer {
+        Answer::Replayed { record, .. } | Answer::Waited { record } => record.output.as_ref(),
+        Answer::WaitedPast { result } => result.output.as_ref(),
+        _ => None,
+    };
+    output.is_some_and(|output| output.place != Place::Nowhere)
 }
 
 fn refused(base: Report, refusal: Refusal, name: &OpName, record: Option<&Record>) -> Report {

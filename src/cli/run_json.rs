@@ -26,7 +26,8 @@ pub enum Done {
 }
 
 impl Done {
-    fn word(self) -> &'static str {
+    /// The word used in JSON.
+    pub fn word(self) -> &'static str {
         match self {
             Done::Executed => "executed",
             Done::Replayed => "replayed",

@@ -1,6 +1,7 @@
 //! The lines that `idem run` says on stderr. Each tells what happened and what to do next.
 
 use super::quote;
+use super::run_json::Report;
 use super::when;
 use crate::domain::decision::Refusal;
 use crate::domain::name::OpName;
@@ -101,6 +102,55 @@ fn reason(record: Option<&Record>) -> String {
     }
 }
 
+/// The command could not be started.
+pub fn not_started(reason: &str) -> String {
+    format!("{reason}; nothing was run, and the next call tries again")
+}
+
+/// A result that was waited for is that nothing could be started.
+pub fn waited_not_started(
+    state: State,
+    class: Option<Class>,
+    code: Option<i32>,
+    reason: Option<&str>,
+) -> Option<String> {
+    let failed_to_start =
+        state == State::Failed && class == Some(Class::Safe) && matches!(code, Some(126 | 127));
+    reason.filter(|_| failed_to_start).map(not_started)
+}
+
+/// The stored output has gone missing.
+pub fn output_gone(name: &OpName) -> String {
+    format!(
+        "the stored output of {name} is gone, so only its exit code is replayed; see `idem doctor`"
+    )
+}
+
+/// What a call did, for those who want to know every decision.
+pub fn verbose(name: &OpName, report: &Report) -> String {
+    let mut line = format!("{name}: {}", report.done.word());
+    if let Some(state) = report.state {
+        line.push_str(&format!(", {}", state.word()));
+    }
+    if let Some(reason) = &report.reason {
+        line.push_str(&format!(" ({reason})"));
+    }
+    if let Some(generation) = report.generation {
+        line.push_str(&format!(", generation {generation}"));
+    }
+    let attempts = if report.attempts == 1 {
+        "attempt"
+    } else {
+        "attempts"
+    };
+    line.push_str(&format!(
+        ", {} {attempts}, {}",
+        report.attempts,
+        when::length(report.duration)
+    ));
+    line
+}
+
 /// A stored failure is handed out.
 pub fn old_failure(record: &Record, now: &Stamp) -> String {
     let code = record.exit_code.unwrap_or(1);
@@ -162,6 +212,9 @@ pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
 /// What an execution leaves to be said.
 pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
     let mut lines = Vec::new();
+    if executed.not_started {
+        lines.push(not_started(&executed.reason));
+    }
     if executed.class == Class::Uncertain {
         lines.push(format!(
             "the outcome of {name} is unknown ({}); {}",

@@ -47,6 +47,16 @@ pub const ALL: &[Verb] = &[
         build: resolve,
     },
     Verb {
+        name: "approve",
+        about: "Let a held command run once",
+        build: approve,
+    },
+    Verb {
+        name: "reject",
+        about: "Keep a held command from running",
+        build: reject,
+    },
+    Verb {
         name: "forget",
         about: "Delete records",
         build: forget,
@@ -246,6 +256,30 @@ fn resolve(command: Command) -> Command {
             "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where it is held, 1\n\
              where it is not there, 125 where it is settled already.",
         )
+}
+
+fn approve(command: Command) -> Command {
+    decision(command).after_help(
+        "Shows the command, its directory and its preview, and asks. The approval holds for exactly this
+command, directory and program, and is used up by the next run. Needs a terminal or --yes.",
+    )
+}
+
+fn reject(command: Command) -> Command {
+    decision(command)
+}
+
+fn decision(command: Command) -> Command {
+    command
+        .arg(key_arg().required(true).help("The held operation"))
+        .arg(scope_arg())
+        .arg(switch("yes", "Do not ask: it has been looked at"))
+        .arg(text("note", "TEXT", "Why, for the ledger"))
+        .arg(text(
+            "generation",
+            "N",
+            "Only this proposal, by the generation that status shows",
+        ))
 }
 
 fn forget(command: Command) -> Command {

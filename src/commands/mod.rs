@@ -1,7 +1,8 @@
 //! The verbs, one a file. Each returns the process's exit code; only here and in `main` errors are
 //! `anyhow`'s.
 
-pub mod batch;
+pub mod approve;
+mod batch;
 pub mod completions;
 mod context;
 pub mod forget;
@@ -28,6 +29,8 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "output" => output::run(matches),
         "wait" => wait::run(matches),
         "resolve" => resolve::run(matches),
+        "approve" => approve::approve(matches),
+        "reject" => approve::reject(matches),
         "forget" => forget::run(matches),
         "key" => key::run(matches),
         "batch" => batch::run(matches),

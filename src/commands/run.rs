@@ -197,10 +197,10 @@ impl Caller for Call<'_> {
     }
 
     fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd {
+        let locks = self.locks();
         self.drop_store();
         let Some(watch) = &mut self.watch else {
-            let directory = self.path.parent().unwrap_or(Path::new("."));
-            return match ChangeWatch::begin(directory) {
+            return match ChangeWatch::begin(&locks) {
                 Ok(watch) => {
                     self.watch = Some(watch);
                     WaitEnd::LookAgain

@@ -202,6 +202,15 @@ pub fn settled(state: State, class: Class, reason: &str, exit_code: Option<i32>)
     ])
 }
 
+/// A person decided a proposal.
+pub fn decided(by: &str, note: Option<&str>, source: &Source) -> Detail {
+    detail([
+        ("decided_by", by.into()),
+        ("note", note.map_or(Value::Null, Value::from)),
+        ("source", source_value(source)),
+    ])
+}
+
 /// A guard said no.
 pub fn guarded(refused: &Guarded) -> Detail {
     detail([

@@ -408,6 +408,16 @@ mod tests {
     }
 }
 
+/// Whether stdin is a pipe, a socket or a file, so that a command may read something from it.
+pub fn stdin_brings_data() -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let copy = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
+    let kind = copy
+        .and_then(|copy| File::from(copy).metadata())
+        .map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo() || kind.is_socket())
+}
+
 /// Who calls, for people who read the record later. `front_pid` is the process that the caller started.
 pub fn source(front_pid: i32) -> Source {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

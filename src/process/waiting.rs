@@ -6,15 +6,19 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::clock::monotonic;
 use super::liveness::observe;
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::proc;
+use super::queue::Queue;
 use super::sys::check;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
+
+/// How long a transaction is waited for.
+const WRITER_LIMIT: Duration = Duration::from_secs(2);
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +57,14 @@ pub fn wait_for_owner(
 #[derive(Debug)]
 pub struct ChangeWatch {
     events: OwnedFd,
+    locks: PathBuf,
 }
 
 impl ChangeWatch {
-    /// Begins to watch. Look once more after this: what changed before is not told.
-    pub fn begin(directory: &Path) -> io::Result<ChangeWatch> {
+    /// Begins to watch the directory of a lock file. Look once more after this: what changed before is
+    /// not told.
+    pub fn begin(locks: &Path) -> io::Result<ChangeWatch> {
+        let directory = locks.parent().unwrap_or(Path::new("."));
         let path = CString::new(directory.as_os_str().as_bytes())?;
         // SAFETY: an integer argument.
         let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
@@ -66,7 +73,10 @@ impl ChangeWatch {
         let mask = libc::IN_MODIFY | libc::IN_CREATE | libc::IN_MOVED_TO;
         // SAFETY: the path is a C string that lives through the call.
         check(unsafe { libc::inotify_add_watch(events.as_raw_fd(), path.as_ptr(), mask) })?;
-        Ok(ChangeWatch { events })
+        Ok(ChangeWatch {
+            events,
+            locks: locks.to_owned(),
+        })
     }
 
     /// Waits for a change since the last one told.
@@ -74,11 +84,24 @@ impl ChangeWatch {
         let timer = Timer::start(limit);
         while !timer.passed() {
             let end = wait_readable(self.events.as_fd(), timer)?;
-            if end == WaitEnd::TimedOut || self.take_events() {
+            if end == WaitEnd::TimedOut {
+                return Ok(end);
+            }
+            if self.take_events() {
+                self.let_writer_finish();
                 return Ok(end);
             }
         }
         Ok(WaitEnd::TimedOut)
+    }
+
+    /// The first page of a transaction wakes the waiter, and only its end makes it visible, which writes
+    /// to no file that tells. Every writer holds the queue for its whole transaction.
+    fn let_writer_finish(&self) {
+        if let Ok(queue) = Queue::open(&self.locks) {
+            // Without a turn the next change wakes again.
+            let _ = queue.enter(WRITER_LIMIT);
+        }
     }
 
     /// Takes all events; true if one is about more than the index of the write-ahead log, which readers
