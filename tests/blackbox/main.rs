@@ -16,6 +16,7 @@ mod ending;
 mod guards;
 mod hold;
 mod inherit;
+mod jobs;
 mod json;
 mod keys;
 mod liveness;
