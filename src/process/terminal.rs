@@ -34,6 +34,20 @@ impl fmt::Debug for Modes {
     }
 }
 
+impl PartialEq for Modes {
+    fn eq(&self, other: &Modes) -> bool {
+        let flags = |modes: &Modes| {
+            [
+                modes.0.c_iflag,
+                modes.0.c_oflag,
+                modes.0.c_cflag,
+                modes.0.c_lflag,
+            ]
+        };
+        flags(self) == flags(other) && self.0.c_cc == other.0.c_cc
+    }
+}
+
 impl Modes {
     /// Those of any terminal, foreground or not.
     pub fn of(fd: RawFd) -> Option<Modes> {

@@ -18,6 +18,7 @@ mod gc;
 mod guards;
 mod hold;
 mod inherit;
+mod jobs;
 mod json;
 mod keys;
 mod liveness;

@@ -77,6 +77,8 @@ impl Borrower {
 struct Loan {
     to: Borrower,
     modes_before: Option<Modes>,
+    /// The modes that the keeper set for reading what is typed.
+    raw: Option<Modes>,
 }
 
 impl Child {
@@ -244,16 +246,15 @@ impl Job {
     /// The front is gone: nobody hands the terminal on any more.
     pub fn front_lost(&mut self) {
         let borrower = self.loan.as_ref().map(|loan| loan.to);
-        let held = self.take_back();
+        if let Some(Borrower::Child(group)) = borrower {
+            // A read that has begun would go on, and take what is typed for the shell, which may have
+            // the terminal already: after a stop it starts anew, and asks.
+            let _ = sys::signal_group(group, libc::SIGSTOP);
+        }
+        self.take_back();
         self.terminal = None;
         self.suspended = None;
-        if let (true, Some(Borrower::Child(group))) = (held, borrower) {
-            // A read that has begun would go on, and take what is typed for the shell: it starts anew
-            // after a stop, and asks.
-            let _ = sys::signal_group(group, libc::SIGSTOP);
-            self.continue_child();
-        }
-        if self.asked || self.is_stopped() {
+        if borrower.is_some() || self.asked || self.is_stopped() {
             self.continue_child();
         }
         self.asked = false;
@@ -315,14 +316,18 @@ impl Job {
         if terminal.set_foreground(to.group()).is_err() {
             return false;
         }
-        let wanted = match to {
-            Borrower::Child(_) => modes,
+        let raw = match to {
+            Borrower::Child(_) => None,
             Borrower::Keeper(_) => modes_before.map(|modes| modes.raw(!terminal.is_behind(1))),
         };
-        if let Some(modes) = wanted {
+        if let Some(modes) = raw.or(modes) {
             let _ = terminal.set_modes(&modes);
         }
-        self.loan = Some(Loan { to, modes_before });
+        self.loan = Some(Loan {
+            to,
+            modes_before,
+            raw,
+        });
         true
     }
 
@@ -331,11 +336,16 @@ impl Job {
         let (Some(loan), Some(terminal)) = (self.loan.take(), &self.terminal) else {
             return false;
         };
-        if terminal.foreground() != Some(loan.to.group()) {
-            return false;
-        }
-        if let Some(modes) = loan.modes_before {
+        let held = terminal.foreground() == Some(loan.to.group());
+        // A shell may be quicker to take the terminal than to set its modes, or not care for them.
+        let untouched = || loan.raw.is_some() && terminal.modes() == loan.raw;
+        if let Some(modes) = loan.modes_before
+            && (held || untouched())
+        {
             let _ = terminal.set_modes(&modes);
+        }
+        if !held {
+            return false;
         }
         // Fails where the front's group has ended; then its shell takes the terminal.
         let _ = terminal.set_foreground(self.front_group);
