@@ -4,11 +4,12 @@ use super::keeping;
 use crate::cli::exit;
 use crate::cli::present::{Answer, Presenter};
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
+use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
-use crate::domain::outcome::State;
+use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::{Identity, Record};
-use crate::domain::time::Stamp;
+use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::claim::FirstLook;
 use crate::engine::environment::{ANCESTRY, Ancestor, parse_ancestry};
 use crate::engine::event::{EventKind, NewEvent};
@@ -16,12 +17,13 @@ use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
 use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{Change, Store, StoreError, StoreResult};
+use crate::policy::nested::Inner;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, ChangeWatch, wait_for_owner, wait_for_tree};
-use crate::process::{clock, liveness, proc};
+use crate::process::{clock, liveness, outer, proc};
 use crate::store::sqlite::SqliteStore;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
@@ -274,8 +276,45 @@ impl Caller for Call<'_> {
     }
 }
 
-/// Presents the outcome and returns the exit code, or dies of a signal.
+/// Presents the outcome, tells an outer call, and returns the exit code, or dies of a signal.
 fn finish(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool) -> i32 {
+    let told = class_for_outer(&outcome);
+    let code = present(call, outcome, derived);
+    if let Some((class, retry_at)) = told {
+        let wait = retry_at.map(|at| clock::now().wall.until(at));
+        outer::tell(&call.plan.ancestry, Inner { class, code, wait });
+    }
+    code
+}
+
+/// What an outer call is told of an outcome that no keeper of this call has told it of.
+fn class_for_outer(outcome: &front::Outcome<KeeperEnd>) -> Option<(Class, Option<UnixMs>)> {
+    let settled = |state, class: Option<Class>| match state {
+        State::Succeeded => Class::Success,
+        State::Failed => class.unwrap_or(Class::Permanent),
+        State::Running | State::Unknown | State::Held => Class::Uncertain,
+    };
+    match outcome {
+        front::Outcome::Executed(KeeperEnd::Lost { .. }) => Some((Class::Uncertain, None)),
+        front::Outcome::Executed(_) | front::Outcome::Skipped => None,
+        front::Outcome::Refused { refusal, .. } => Some((refusal_class(*refusal), None)),
+        front::Outcome::Replayed { record, .. } | front::Outcome::Waited { record } => {
+            Some((settled(record.state, record.class), record.retry_at))
+        }
+        front::Outcome::WaitedPast { result } => Some((settled(result.state, result.class), None)),
+    }
+}
+
+/// Whether what was refused may happen behind the caller's back, or has happened.
+fn refusal_class(refusal: Refusal) -> Class {
+    match refusal {
+        Refusal::StillRunning | Refusal::Unknown => Class::Uncertain,
+        Refusal::NeedsApproval | Refusal::Rejected | Refusal::ProposalExpired => Class::Safe,
+        Refusal::Mismatch | Refusal::OwnAncestry => Class::Permanent,
+    }
+}
+
+fn present(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool) -> i32 {
     let presenter = call.presenter;
     match outcome {
         front::Outcome::Executed(end) => ended(presenter, end),
