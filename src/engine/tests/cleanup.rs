@@ -87,9 +87,7 @@ fn until_it_has_succeeded_the_record_stays_dirty() {
     };
     for found in [other, dirty(unknown())] {
         let mut world = World::new(&[]).with_record(found);
-        let first = FirstLook {
-            generation: Some(Generation(1)),
-        };
+        let first = looked(Some(Generation(1)));
         // Whoever dies after this claim has not cleaned up.
         let claim =
             super::super::claim::claim(&mut world.store, &mut world.hands, &rerun(), &first);

@@ -5,15 +5,16 @@ use super::super::store::{PastResult, Store, StoreResult};
 use super::*;
 use crate::domain::decision::Refusal;
 use crate::domain::owner::Liveness;
+use crate::domain::record::Identity;
 use std::collections::VecDeque;
 
 type Change = Box<dyn FnOnce(&mut FakeCaller)>;
 
 /// A front whose waits and keepers do what the test says.
-struct FakeCaller {
-    store: Memory,
+pub struct FakeCaller {
+    pub store: Memory,
     no_store: bool,
-    clock: Duration,
+    pub clock: Duration,
     liveness: Liveness,
     /// What happens during the next waits; after these a wait times out.
     waits: VecDeque<Change>,
@@ -36,13 +37,13 @@ impl FakeCaller {
         }
     }
 
-    fn finding(record: Record) -> FakeCaller {
+    pub fn finding(record: Record) -> FakeCaller {
         let mut caller = FakeCaller::new();
         caller.store.put(record);
         caller
     }
 
-    fn during_wait(mut self, change: impl FnOnce(&mut FakeCaller) + 'static) -> FakeCaller {
+    pub fn during_wait(mut self, change: impl FnOnce(&mut FakeCaller) + 'static) -> FakeCaller {
         self.waits.push_back(Box::new(change));
         self
     }
@@ -56,15 +57,15 @@ impl FakeCaller {
         self
     }
 
-    fn executes(self) -> FakeCaller {
+    pub fn executes(self) -> FakeCaller {
         self.keeper(Delegated::Ended("executed"), |_| {})
     }
 
-    fn call(&mut self, plan: &Plan) -> Outcome<&'static str> {
+    pub fn call(&mut self, plan: &Plan) -> Outcome<&'static str> {
         call(self, plan).unwrap()
     }
 
-    fn happened(&self) -> String {
+    pub fn happened(&self) -> String {
         self.log
             .borrow_mut()
             .drain(..)
@@ -103,6 +104,29 @@ impl Caller for FakeCaller {
                 WaitEnd::LookAgain
             }
             None => WaitEnd::TimedOut,
+        }
+    }
+
+    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd {
+        let left = until.map(|until| until.saturating_sub(self.clock));
+        self.log.borrow_mut().push(format!("watch {left:?}"));
+        match self.waits.pop_front() {
+            Some(change) => {
+                change(self);
+                WaitEnd::LookAgain
+            }
+            None => {
+                self.clock = until.unwrap_or(self.clock);
+                WaitEnd::TimedOut
+            }
+        }
+    }
+
+    fn identity(&mut self) -> Identity {
+        Identity {
+            argv: OURS,
+            cwd: Vec::new(),
+            executable: OURS,
         }
     }
 
@@ -151,7 +175,7 @@ fn past(generation: i64) -> PastResult {
     }
 }
 
-fn refusal(outcome: Outcome<&'static str>) -> (Refusal, bool) {
+pub fn refusal(outcome: Outcome<&'static str>) -> (Refusal, bool) {
     match outcome {
         Outcome::Refused {
             refusal, waited, ..

@@ -348,8 +348,7 @@ fn a_state_that_cannot_be_read_is_no_fresh_start() {
             name,
             serde_json::json!({"phase": "newer"}),
         );
-        let first = FirstLook { generation: None };
-        let error = keep(&mut world.store, &mut world.hands, &plan, &first).unwrap_err();
+        let error = keep(&mut world.store, &mut world.hands, &plan, &looked(None)).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
         assert!(world.store.record.is_none());
     }

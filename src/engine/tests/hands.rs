@@ -36,6 +36,8 @@ pub struct FakeHands {
     pub cannot_fork: Option<String>,
     /// The holders of leases that live, besides this one.
     pub living: HashSet<String>,
+    pub preview_fails: bool,
+    preview: Option<Vec<u8>>,
     number: u32,
 }
 
@@ -54,6 +56,8 @@ impl FakeHands {
             permits: true,
             cannot_fork: None,
             living: HashSet::new(),
+            preview_fails: false,
+            preview: None,
             number: 0,
         }
     }
@@ -232,6 +236,29 @@ impl Hands for FakeHands {
         self.say(format!("pause {delay:?}"));
         self.clock += delay;
         self.interrupted |= self.interrupt_in_pause;
+    }
+
+    fn take_preview(
+        &mut self,
+        command: Option<&OsStr>,
+        _: &ChildContext<'_>,
+        _: Duration,
+    ) -> Result<(), String> {
+        self.say(format!(
+            "preview {}",
+            command.unwrap_or_default().to_string_lossy()
+        ));
+        match self.preview_fails {
+            true => Err("no".into()),
+            false => {
+                self.preview = Some(b"plan".to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    fn preview(&self) -> Option<Vec<u8>> {
+        self.preview.clone()
     }
 
     fn release(&mut self) {

@@ -204,7 +204,18 @@ impl Store for Memory {
                 self.append(found_generation, &events);
                 return Ok((Claimed::Left, found));
             }
-            Claiming::Leave | Claiming::Propose(_) => return Ok((Claimed::Left, found)),
+            Claiming::Propose(new) => {
+                self.generation = generation.0;
+                let record = Record {
+                    generation,
+                    proposal: Some(new.proposal),
+                    ..super::record(State::Held, None)
+                };
+                self.record = Some(record.clone());
+                self.say(format!("propose {generation}"));
+                return Ok((Claimed::Proposed, Some(record)));
+            }
+            Claiming::Leave => return Ok((Claimed::Left, found)),
         };
         self.guards = guards;
         self.generation = generation.0;

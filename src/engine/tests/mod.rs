@@ -4,6 +4,7 @@ mod cleanup;
 mod front;
 mod guards;
 mod hands;
+mod hold;
 mod keeper;
 mod memory;
 mod probe;
@@ -133,6 +134,15 @@ fn with_cleanup(mut plan: Plan) -> Plan {
     plan
 }
 
+/// A first look that found this.
+fn looked(generation: Option<Generation>) -> FirstLook {
+    FirstLook {
+        generation,
+        proposes: false,
+        identity: None,
+    }
+}
+
 /// A record of our own command, in that state since the beginning.
 fn record(state: State, class: Option<Class>) -> Record {
     Record {
@@ -208,7 +218,7 @@ impl World {
     }
 
     fn keep_after(&mut self, plan: &Plan, generation: Option<Generation>) -> Kept {
-        let first = FirstLook { generation };
+        let first = looked(generation);
         keep(&mut self.store, &mut self.hands, plan, &first).unwrap()
     }
 
