@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod completions;
 mod context;
+mod dry_run;
 pub mod forget;
 mod handing;
 mod keeping;

@@ -1,7 +1,8 @@
 //! `idem run`.
 
-use super::keeping;
+use super::{dry_run, keeping};
 use crate::cli::exit;
+use crate::cli::parse::flag;
 use crate::cli::present::{Answer, Presenter};
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::domain::decision::Refusal;
@@ -44,10 +45,16 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         ancestry: living_ancestry(),
         cwd: working_directory(),
     };
+    if flag(matches, "dry-run") {
+        return dry_run::run(matches, &around);
+    }
     let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
     let (store_path, default_store) =
         settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
-    let (named, plan) = understand(matches, &around, &store_path)?;
+    let mut batches =
+        |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
+    let beside = store_path.parent().unwrap_or(Path::new("."));
+    let (named, plan) = understand(matches, &around, beside, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     let mut call = Call {
         plan: &plan,
@@ -66,21 +73,18 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 }
 
 /// Options to a plan. What was read of stdin to make a key is put back in its place.
-fn understand(
+pub(super) fn understand(
     matches: &ArgMatches,
     around: &Surroundings<'_>,
-    store_path: &Path,
+    spool_dir: &Path,
+    batches: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(Named, Plan)> {
     let argv = settings::command(matches)
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();
-    let mut batches = |name: &str| keeping::batch_name(store_path, name).map_err(|e| e.to_string());
     let stdin = io::stdin();
-    let spool_dir = store_path
-        .parent()
-        .map_or_else(|| PathBuf::from("."), Path::to_owned);
-    let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
+    let mut facts = SystemFacts::new(argv, stdin.as_fd(), spool_dir, batches);
     let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
