@@ -3,6 +3,8 @@
 pub mod attempts;
 pub mod completion;
 pub mod exit;
+pub mod explain;
+pub mod guard_text;
 pub mod json_out;
 pub mod operation_json;
 pub mod options;

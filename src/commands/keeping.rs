@@ -15,6 +15,7 @@ use crate::engine::hands::{Cancelled, Hands};
 use crate::engine::keeper::{self, Executed, Kept};
 use crate::engine::plan::Plan;
 use crate::engine::store::{GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult};
+use crate::policy::nested::Inner;
 use crate::process::hands::{Places, ProcessHands};
 use crate::process::leaving::leave;
 use crate::process::mirror::{MirrorPair, MirrorState};
@@ -149,13 +150,17 @@ fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClai
                 _ => fallback(hands, keeping, &guarded.why),
             };
             let (degraded, output) = degraded.unzip();
-            ToFront::Exit(keeping.presenter.answer(
+            let code = keeping.presenter.answer(
                 Answer::Guarded {
                     guarded: &guarded,
                     degraded: degraded.as_ref(),
                 },
                 output.flatten(),
-            ))
+            );
+            let wait = guarded.retry_at.map(|at| clock::now().wall.until(at));
+            let class = Class::Safe;
+            hands.tell_outer(Inner { class, code, wait });
+            ToFront::Exit(code)
         }
     }
 }

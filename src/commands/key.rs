@@ -57,7 +57,7 @@ fn named(matches: &ArgMatches, context: &Context) -> Result<Named> {
 }
 
 /// Beside the store, as `idem run` does it, if that place is there already.
-fn spool_dir(store: &Path) -> PathBuf {
+pub(super) fn spool_dir(store: &Path) -> PathBuf {
     let beside = store.parent().filter(|dir| dir.is_dir());
     beside.map_or_else(std::env::temp_dir, Path::to_owned)
 }

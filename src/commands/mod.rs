@@ -5,6 +5,7 @@ pub mod approve;
 mod batch;
 pub mod completions;
 mod context;
+mod dry_run;
 pub mod forget;
 mod handing;
 mod keeping;

@@ -1,14 +1,16 @@
 //! `idem run`.
 
-use super::keeping;
+use super::{dry_run, keeping};
 use crate::cli::exit;
+use crate::cli::parse::flag;
 use crate::cli::present::{Answer, Presenter};
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
+use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
-use crate::domain::outcome::State;
+use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::{Identity, Record};
-use crate::domain::time::Stamp;
+use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::claim::FirstLook;
 use crate::engine::environment::{ANCESTRY, Ancestor, parse_ancestry};
 use crate::engine::event::{EventKind, NewEvent};
@@ -16,12 +18,13 @@ use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
 use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{Change, Store, StoreError, StoreResult};
+use crate::policy::nested::Inner;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, ChangeWatch, wait_for_owner, wait_for_tree};
-use crate::process::{clock, liveness, proc};
+use crate::process::{clock, liveness, outer, proc};
 use crate::store::sqlite::SqliteStore;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
@@ -42,10 +45,16 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         ancestry: living_ancestry(),
         cwd: working_directory(),
     };
+    if flag(matches, "dry-run") {
+        return dry_run::run(matches, &around);
+    }
     let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
     let (store_path, default_store) =
         settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
-    let (named, plan) = understand(matches, &around, &store_path)?;
+    let mut batches =
+        |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
+    let spool_dir = super::key::spool_dir(&store_path);
+    let (named, plan) = understand(matches, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     let mut call = Call {
         plan: &plan,
@@ -64,21 +73,18 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 }
 
 /// Options to a plan. What was read of stdin to make a key is put back in its place.
-fn understand(
+pub(super) fn understand(
     matches: &ArgMatches,
     around: &Surroundings<'_>,
-    store_path: &Path,
+    spool_dir: &Path,
+    batches: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(Named, Plan)> {
     let argv = settings::command(matches)
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();
-    let mut batches = |name: &str| keeping::batch_name(store_path, name).map_err(|e| e.to_string());
     let stdin = io::stdin();
-    // Before the first run there is no place beside the store yet.
-    let beside = store_path.parent().filter(|directory| directory.is_dir());
-    let spool_dir = beside.map_or_else(std::env::temp_dir, Path::to_owned);
-    let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
+    let mut facts = SystemFacts::new(argv, stdin.as_fd(), spool_dir, batches);
     let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
@@ -274,8 +280,45 @@ impl Caller for Call<'_> {
     }
 }
 
-/// Presents the outcome and returns the exit code, or dies of a signal.
+/// Presents the outcome, tells an outer call, and returns the exit code, or dies of a signal.
 fn finish(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool) -> i32 {
+    let told = class_for_outer(&outcome);
+    let code = present(call, outcome, derived);
+    if let Some((class, retry_at)) = told {
+        let wait = retry_at.map(|at| clock::now().wall.until(at));
+        outer::tell(&call.plan.ancestry, Inner { class, code, wait });
+    }
+    code
+}
+
+/// What an outer call is told of an outcome that no keeper of this call has told it of.
+fn class_for_outer(outcome: &front::Outcome<KeeperEnd>) -> Option<(Class, Option<UnixMs>)> {
+    let settled = |state, class: Option<Class>| match state {
+        State::Succeeded => Class::Success,
+        State::Failed => class.unwrap_or(Class::Permanent),
+        State::Running | State::Unknown | State::Held => Class::Uncertain,
+    };
+    match outcome {
+        front::Outcome::Executed(KeeperEnd::Lost { .. }) => Some((Class::Uncertain, None)),
+        front::Outcome::Executed(_) | front::Outcome::Skipped => None,
+        front::Outcome::Refused { refusal, .. } => Some((refusal_class(*refusal), None)),
+        front::Outcome::Replayed { record, .. } | front::Outcome::Waited { record } => {
+            Some((settled(record.state, record.class), record.retry_at))
+        }
+        front::Outcome::WaitedPast { result } => Some((settled(result.state, result.class), None)),
+    }
+}
+
+/// Whether what was refused may happen behind the caller's back, or has happened.
+fn refusal_class(refusal: Refusal) -> Class {
+    match refusal {
+        Refusal::StillRunning | Refusal::Unknown => Class::Uncertain,
+        Refusal::NeedsApproval | Refusal::Rejected | Refusal::ProposalExpired => Class::Safe,
+        Refusal::Mismatch | Refusal::OwnAncestry => Class::Permanent,
+    }
+}
+
+fn present(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: bool) -> i32 {
     let presenter = call.presenter;
     match outcome {
         front::Outcome::Executed(end) => ended(presenter, end),

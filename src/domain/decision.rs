@@ -207,3 +207,6 @@ fn held(record: &Record, request: &Request, same: bool, now: &Stamp) -> Decision
 fn matches_identity(proposal: &Proposal, request: &Request) -> bool {
     request.identity.as_ref() == Some(&proposal.identity)
 }
+
+#[cfg(test)]
+mod tests;

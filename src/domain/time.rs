@@ -6,6 +6,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixMs(pub i64);
 
+impl UnixMs {
+    /// How long from this moment to `later`; nothing if that has passed.
+    pub fn until(self, later: UnixMs) -> Duration {
+        Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
 /// Names one boot of one machine; two stamps with the same one can be compared by their boot time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootId(pub String);

@@ -221,8 +221,11 @@ fn begin(
             return leave(NotClaimed::CannotFork(error));
         }
     }
-    let claim = new_claim(hands, plan, record, &token, prepared, why);
     let found_dirty = record.is_some_and(|record| record.dirty) && why != Why::Expired;
+    let claim = NewClaim {
+        dirty: prepared || found_dirty,
+        ..new_claim(hands, plan, record, &token, prepared, why)
+    };
     let considered = Considered {
         prepared,
         begun,
@@ -314,7 +317,8 @@ fn found(record: Option<&Record>, why: Why) -> Found {
     };
     let class = match record.state {
         State::Running | State::Unknown => Some(Class::Uncertain),
-        State::Held => None,
+        // Whatever was done before the proposal is told by `cleaned`.
+        State::Held => Some(Class::Safe),
         State::Succeeded | State::Failed => record.class,
     };
     Found {
@@ -376,6 +380,7 @@ fn new_claim(
         owner,
         source: plan.source.clone(),
         starts_attempt,
+        dirty: starts_attempt,
         at,
         events,
     }

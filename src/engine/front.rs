@@ -117,6 +117,8 @@ struct Waiting {
     generation: Generation,
     /// Its owner lived when the wait began, so whatever that owner settles is handed out.
     owner_lived: bool,
+    /// It was seen to be of the same command.
+    same: bool,
 }
 
 struct Front<'a, C> {
@@ -156,6 +158,9 @@ impl<C: Caller> Front<'_, C> {
         };
         if record.generation != waiting.generation {
             self.waiting = None;
+            if !waiting.same {
+                return Ok(None);
+            }
             let past = match self.caller.store()? {
                 Some(store) => store.past_result(&self.plan.name, waiting.generation)?,
                 None => None,
@@ -165,6 +170,7 @@ impl<C: Caller> Front<'_, C> {
             }));
         }
         let same = record.fingerprint == self.plan.request.fingerprint;
+        self.waiting = Some(Waiting { same, ..waiting });
         let by_person = record.decided_by.is_some();
         match seen_state(record, liveness) {
             State::Running => return Ok(None),
@@ -222,6 +228,7 @@ impl<C: Caller> Front<'_, C> {
                 self.waiting = Some(Waiting {
                     generation,
                     owner_lived: true,
+                    same: false,
                 });
                 None
             }
@@ -240,6 +247,7 @@ impl<C: Caller> Front<'_, C> {
         let waiting = self.waiting.get_or_insert(Waiting {
             generation,
             owner_lived: owner_lives,
+            same: true,
         });
         if !owner_lives && record.state == State::Running {
             waiting.owner_lived = false;

@@ -8,6 +8,7 @@ use crate::domain::owner::{Liveness, OwnerRef};
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
 use crate::policy::bulkhead::BulkheadSpec;
+use crate::policy::nested::Inner;
 use crate::policy::outcome::{Control, Sightings};
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -155,7 +156,7 @@ pub trait Hands {
     fn release(&mut self);
 
     /// Tells an outer call how this one ended.
-    fn tell_outer(&mut self, class: crate::domain::outcome::Class);
+    fn tell_outer(&mut self, inner: Inner);
 
     /// Deletes recorded output that nobody refers to.
     fn discard(&mut self, output: &NewOutput);

@@ -3,30 +3,39 @@
 //! Nothing is executed before the claim is durable, and the caller learns nothing before the result is.
 
 use super::claim::{self, Claim, FirstLook, NotClaimed};
-use super::ending::{CallerEnd, caller_end, recorded_code};
+use super::ending::CallerEnd;
 use super::environment::ChildContext;
 use super::event::{EventKind, NewEvent};
 use super::guards::{self, Guarded};
 use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
 use super::ledger;
 use super::plan::Plan;
-use super::store::{
-    Fenced, Guards, NewOutput, OutputBody, Settlement, Step as StoreStep, Store, StoreError,
-};
+use super::store::{Fenced, NewOutput, Step as StoreStep, Store, StoreError, StoreResult};
 use crate::domain::name::Generation;
-use crate::domain::outcome::{Class, Cut, Exit, State, state_after};
+use crate::domain::outcome::{Class, Cut, Exit, State};
 use crate::domain::time::UnixMs;
 use crate::policy::breaker::Told;
 use crate::policy::outcome::{Classified, Ending, classify};
-use crate::policy::retry::{Answer, Event, Settled, Step, Why};
+use crate::policy::retry::{Answer, Event, Settled, Step};
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
+
+mod settle;
 
 /// How often a settle is tried while the store is busy.
 const SETTLE_TRIES: u32 = 3;
 
 /// How long a probe or a cleanup may take where neither `--timeout` nor `--deadline` bounds it.
 const HELPER_LIMIT: Duration = Duration::from_secs(60);
+
+const NOTHING_NEW: StoreStep = StoreStep {
+    starts_attempt: false,
+    child: None,
+    dirty: None,
+    output: None,
+    events: Vec::new(),
+    durable: false,
+};
 
 /// What the keeper has to say in the end.
 #[derive(Debug)]
@@ -154,6 +163,8 @@ struct Run<'a> {
 struct Last {
     end: AttemptEnd,
     classified: Classified,
+    /// Its output, if the ledger has been told of its end already.
+    noted: Option<NewOutput>,
 }
 
 impl<'a> Run<'a> {
@@ -260,11 +271,10 @@ impl<'a> Run<'a> {
             starts_attempt: true,
             child,
             dirty: Some(true),
-            output: None,
-            events: std::mem::take(&mut self.events),
             durable: true,
+            ..NOTHING_NEW
         };
-        match self.store.step(&self.claim.id, &step) {
+        match self.write_step(step) {
             Ok(Fenced::Done) => Ok(()),
             Ok(Fenced::Superseded) => {
                 self.hands.abandon();
@@ -308,33 +318,42 @@ impl<'a> Run<'a> {
         }
         self.survivors.clone_from(&end.survivors);
         let event = Event::Attempted(classified.clone());
-        self.last = Some(Last { end, classified });
+        self.last = Some(Last {
+            end,
+            classified,
+            noted: None,
+        });
         event
     }
 
-    /// The end of an attempt that is not the last: its output is kept for `idem output --attempt`.
+    /// The end of an attempt after which more is done. Its output is kept for `idem output --attempt`, and
+    /// is still the result if no other attempt follows.
     fn note_attempt(&mut self) {
         let output = self.hands.take_output();
         self.attempt_event(Some(&output));
         let step = StoreStep {
-            starts_attempt: false,
-            child: None,
             dirty: Some(self.dirty),
-            output: Some(output),
-            events: std::mem::take(&mut self.events),
-            durable: false,
+            output: Some(output.clone()),
+            ..NOTHING_NEW
         };
-        if let Err(StoreError::Full(_)) = self.store.step(&self.claim.id, &step) {
-            // The ledger may be short of one attempt; the record itself is not touched by that.
-            self.discard(step.output.as_ref());
-            self.events = step.events;
+        // If that fails, the settlement stores what can be stored; the ledger may be short of an output.
+        let _ = self.write_step(step);
+        if let Some(last) = &mut self.last {
+            last.noted = Some(output);
         }
     }
 
-    fn discard(&mut self, output: Option<&NewOutput>) {
-        if let Some(output) = output {
-            self.hands.discard(output);
+    /// Writes a step with the events so far. If it cannot be written, the next write takes them along.
+    fn write_step(&mut self, step: StoreStep) -> StoreResult<Fenced> {
+        let step = StoreStep {
+            events: std::mem::take(&mut self.events),
+            ..step
+        };
+        let written = self.store.step(&self.claim.id, &step);
+        if written.is_err() {
+            self.events = step.events;
         }
+        written
     }
 
     fn attempt_event(&mut self, output: Option<&NewOutput>) {
@@ -395,14 +414,11 @@ impl<'a> Run<'a> {
     fn note_cleaned(&mut self) -> bool {
         self.dirty = false;
         let step = StoreStep {
-            starts_attempt: false,
-            child: None,
             dirty: Some(false),
-            output: None,
-            events: std::mem::take(&mut self.events),
             durable: true,
+            ..NOTHING_NEW
         };
-        matches!(self.store.step(&self.claim.id, &step), Ok(Fenced::Done))
+        matches!(self.write_step(step), Ok(Fenced::Done))
     }
 
     fn helper(&mut self, command: &OsString) -> HelperEnd {
@@ -457,162 +473,6 @@ impl<'a> Run<'a> {
         self.hands.pause(delay);
         Event::Paused
     }
-
-    /// Makes the end durable, whatever it takes, and says what the caller is to get.
-    fn settle(mut self, settled: Settled) -> Executed {
-        if settled.class == Class::Uncertain && self.survivors.is_empty() {
-            // Nothing of an attempt that nobody knows about may work on behind the caller's back.
-            self.survivors = self.hands.end_leftovers();
-        }
-        let by_probe = settled.why == Why::ProbeFoundIt;
-        let output = self.result_output(by_probe);
-        if self.last.is_some() {
-            let attempt_output = if by_probe { None } else { output.clone() };
-            self.attempt_event(attempt_output.as_ref());
-        }
-        let settlement = self.settlement(settled, output);
-        let (recorded, settlement) = self.write(settlement);
-        self.hands.release();
-        self.hands.tell_outer(settled.class);
-        self.executed(settled, settlement, recorded)
-    }
-
-    fn result_output(&mut self, by_probe: bool) -> Option<NewOutput> {
-        if by_probe {
-            return self.probe_output.take();
-        }
-        self.last.as_ref()?;
-        Some(self.hands.take_output())
-    }
-
-    fn settlement(&mut self, settled: Settled, output: Option<NewOutput>) -> Settlement {
-        let state = state_after(settled.class);
-        let exit_code = match (&self.last, settled.why) {
-            (_, Why::ProbeFoundIt) => Some(0),
-            (Some(last), _) => recorded_code(&last.end.how, settled.class),
-            (None, _) => None,
-        };
-        let reason = self.reason(settled);
-        let at = self.hands.now();
-        let retry_after = self
-            .last
-            .as_ref()
-            .and_then(|last| last.classified.retry_after);
-        let retry_at = match settled.class {
-            Class::Throttled | Class::Uncertain => retry_after,
-            _ => None,
-        };
-        self.event(
-            EventKind::Settled,
-            None,
-            ledger::settled(state, settled.class, &reason, exit_code),
-        );
-        Settlement {
-            state,
-            class: Some(settled.class),
-            reason: Some(reason),
-            exit_code,
-            retry_at: retry_at
-                .map(|d| UnixMs(at.wall.0.saturating_add_unsigned(d.as_millis() as u64))),
-            output,
-            dirty: self.dirty,
-            at,
-            events: std::mem::take(&mut self.events),
-        }
-    }
-
-    fn reason(&self, settled: Settled) -> String {
-        let mut reason = match (&self.last, settled.why) {
-            (Some(last), Why::Final | Why::NoProbe | Why::NoRetryLeft | Why::NoRetry) => {
-                last.classified.reason.clone()
-            }
-            (Some(last), Why::NotGranted) => {
-                let refused = self
-                    .refused
-                    .as_ref()
-                    .map_or("no retry was granted", |r| r.why.as_str());
-                format!("{}; {refused}", last.classified.reason)
-            }
-            (Some(last), why) => format!("{}; {why}", last.classified.reason),
-            (None, why) => why.to_string(),
-        };
-        if !self.survivors.is_empty() {
-            reason.push_str(&format!(
-                "; processes that could not be ended: {:?}",
-                self.survivors
-            ));
-        }
-        reason
-    }
-
-    /// Writes the settlement; if it does not fit, without its output; if the store is busy, again.
-    fn write(&mut self, mut settlement: Settlement) -> (Recorded, Settlement) {
-        let mut recorded = Recorded::Yes;
-        let mut tries = 0;
-        loop {
-            let (hands, plan, told) = (&*self.hands, &self.plan.guards, self.untold);
-            let mut tell =
-                |guards: &mut dyn Guards| guards::tell_breaker(hands, plan, guards, told);
-            match self.store.settle(&self.claim.id, &settlement, &mut tell) {
-                Ok(Fenced::Done) => return (recorded, settlement),
-                Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
-                Err(StoreError::Full(_)) if has_body(&settlement) => {
-                    // Giving the output's room back is what makes the record fit.
-                    recorded = Recorded::WithoutOutput;
-                    self.drop_output(&mut settlement);
-                }
-                Err(StoreError::Busy(_)) if tries < SETTLE_TRIES => tries += 1,
-                Err(error) => return (Recorded::No(error), settlement),
-            }
-        }
-    }
-
-    fn drop_output(&mut self, settlement: &mut Settlement) {
-        if let Some(output) = &mut settlement.output {
-            self.hands.discard(output);
-            output.body = OutputBody::Nothing;
-            output.lost = true;
-        }
-    }
-
-    fn executed(self, settled: Settled, settlement: Settlement, recorded: Recorded) -> Executed {
-        let end = match (&self.last, settled.why) {
-            (_, Why::ProbeFoundIt) => CallerEnd::Code(0),
-            (Some(last), _) => caller_end(&last.end.how, last.end.held_terminal, settled.class),
-            (None, _) => CallerEnd::Code(122),
-        };
-        Executed {
-            generation: self.claim.id.generation,
-            state: settlement.state,
-            class: settled.class,
-            reason: settlement.reason.unwrap_or_default(),
-            exit_code: settlement.exit_code,
-            retry_at: settlement.retry_at,
-            settled_at: settlement.at.wall,
-            attempts: self.claim.attempts_before + self.number,
-            end,
-            output: settlement.output,
-            by_probe: settled.why == Why::ProbeFoundIt,
-            recorded,
-            survivors: self.survivors,
-            cut: match self.last.as_ref().map(|last| &last.end.how) {
-                Some(HowEnded::Ended { cut, .. }) => *cut,
-                _ => None,
-            },
-            not_started: self
-                .last
-                .as_ref()
-                .is_some_and(|last| matches!(last.end.how, HowEnded::NotStarted { .. })),
-            warning: self.last.and_then(|last| last.classified.warning),
-        }
-    }
-}
-
-fn has_body(settlement: &Settlement) -> bool {
-    settlement
-        .output
-        .as_ref()
-        .is_some_and(|output| output.body != OutputBody::Nothing)
 }
 
 /// What a probe's end means. An asker that could not ask does not pass for a no.

@@ -13,3 +13,6 @@ pub mod ledger;
 pub mod plan;
 pub mod propose;
 pub mod store;
+
+#[cfg(test)]
+mod tests;

@@ -132,9 +132,11 @@ pub struct NewClaim {
     pub owner: OwnerRef,
     /// Who called.
     pub source: Source,
-    /// An attempt starts with this claim, so it counts and the record is dirty from now on. Without
-    /// it (a probe or a cleanup comes first) `dirty` stays what it was, or false for a new record.
+    /// An attempt starts with this claim, so it counts. Without it a probe or a cleanup comes first.
     pub starts_attempt: bool,
+    /// Something half done may be left: by the attempt that starts, or by an earlier one that no cleanup
+    /// has followed.
+    pub dirty: bool,
     /// When.
     pub at: Stamp,
     /// Written to the ledger in the same transaction.

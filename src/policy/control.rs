@@ -1,7 +1,9 @@
-//! What a child writes to the file that `IDEM_CONTROL` names: `retry-after=30`, `outcome=safe`, `note=…`.
+//! What a child writes to the file that `IDEM_CONTROL` names: `retry-after=30`, `outcome=safe`, `note=…`;
+//! and `nested=…`, which an inner call of idem's writes.
 
 use super::outcome::Control;
 use super::retry_after;
+use crate::domain::name::Fingerprint;
 use crate::domain::outcome::Class;
 use crate::domain::time::UnixMs;
 
@@ -13,11 +15,12 @@ pub const LONGEST_NOTE_BYTES: usize = 1024;
 
 /// Reads the lines of a control file. A later line wins over an earlier one with the same name; lines
 /// that mean nothing are passed over, also `outcome=success`: that is said by the exit code.
-/// A date in `retry-after` is relative to `now`.
-pub fn parse(bytes: &[u8], now: UnixMs) -> Control {
+/// A date in `retry-after` is relative to `now`; `own` is the command that was run
+/// ([`nested::command`](super::nested::command)).
+pub fn parse(bytes: &[u8], now: UnixMs, own: &Fingerprint) -> Control {
     let mut control = Control::default();
     for line in tail(bytes).split(|b| *b == b'\n') {
-        read_line(&mut control, line.trim_ascii(), now);
+        read_line(&mut control, line.trim_ascii(), now, own);
     }
     control
 }
@@ -34,7 +37,7 @@ fn tail(bytes: &[u8]) -> &[u8] {
     }
 }
 
-fn read_line(control: &mut Control, line: &[u8], now: UnixMs) {
+fn read_line(control: &mut Control, line: &[u8], now: UnixMs, own: &Fingerprint) {
     let Some(equals) = line.iter().position(|b| *b == b'=') else {
         return;
     };
@@ -46,6 +49,7 @@ fn read_line(control: &mut Control, line: &[u8], now: UnixMs) {
         }
         b"outcome" => control.outcome = outcome(value).or(control.outcome),
         b"note" => control.note = Some(note(value)),
+        b"nested" => control.nested.hear(value, own),
         _ => {}
     }
 }
@@ -71,8 +75,10 @@ mod tests {
     use proptest::prelude::*;
     use std::time::Duration;
 
+    const OWN: Fingerprint = Fingerprint([0; 32]);
+
     fn read(text: &str) -> Control {
-        parse(text.as_bytes(), UnixMs(784_111_747_000))
+        parse(text.as_bytes(), UnixMs(784_111_747_000), &OWN)
     }
 
     #[test]
@@ -122,7 +128,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic_or_succeed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert_ne!(parse(&bytes, UnixMs(0)).outcome, Some(Class::Success));
+            prop_assert_ne!(parse(&bytes, UnixMs(0), &OWN).outcome, Some(Class::Success));
         }
     }
 }

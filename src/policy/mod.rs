@@ -9,6 +9,7 @@ pub mod conditions;
 pub mod control;
 pub mod deadline;
 pub mod guard;
+pub mod nested;
 pub mod outcome;
 pub mod patterns;
 pub mod retry;

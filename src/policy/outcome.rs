@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::conditions::{Conditions, Facts, SuccessCodes};
+use super::nested::{Heard, Inner};
 use crate::domain::outcome::{Class, Cut, Exit};
 
 /// How an attempt ended.
@@ -73,6 +74,8 @@ pub struct Control {
     pub retry_after: Option<Duration>,
     /// What it wants to be remembered.
     pub note: Option<String>,
+    /// What calls of idem's that ran inside told.
+    pub nested: Heard,
 }
 
 /// The class of an ended attempt and why.
@@ -108,6 +111,7 @@ pub fn classify(rules: &Rules, ending: &Ending, seen: &Sightings, control: &Cont
                 exit: *exit,
                 cut: *cut,
                 seen,
+                nested: &control.nested,
             };
             facts.classify(control)
         }
@@ -128,12 +132,12 @@ fn plain(class: Class, reason: String) -> Classified {
 
 /// What the child declares about itself. If it only confirms that nobody knows, what the options
 /// allow for this kind of end still holds.
-fn declare(class: Class, options_say: &Classified) -> Classified {
+fn declare(class: Class, who: &str, options_say: &Classified) -> Classified {
     let confirmed = class == Class::Uncertain && options_say.class == Class::Uncertain;
     Classified {
         named_by_retry_on: confirmed && options_say.named_by_retry_on,
         no_retry: confirmed && options_say.no_retry,
-        ..plain(class, format!("the command says {}", class.word()))
+        ..plain(class, format!("{who} says {}", class.word()))
     }
 }
 
@@ -143,19 +147,21 @@ struct Attempt<'a> {
     exit: Exit,
     cut: Option<Cut>,
     seen: &'a Sightings,
+    nested: &'a Heard,
 }
 
 impl Attempt<'_> {
     fn classify(&self, control: &Control) -> Classified {
         let options_say = self.by_options();
         let declared = control.outcome.filter(|class| *class != Class::Success);
-        let mut classified = match declared {
-            Some(class) => declare(class, &options_say),
-            None => options_say,
+        let mut classified = match (declared, self.inner_class()) {
+            (Some(class), _) => declare(class, "the command", &options_say),
+            (None, Some(class)) => declare(class, "the idem inside", &options_say),
+            (None, None) => options_say,
         };
         let verdict = self.verdict();
         classified.http_status = verdict.and_then(|v| v.http_status);
-        let hint = control.retry_after;
+        let hint = control.retry_after.or(self.inner_hint());
         classified.retry_after = hint.or_else(|| verdict.and_then(|v| v.retry_after));
         classified
     }
@@ -166,6 +172,31 @@ impl Attempt<'_> {
             (None, Exit::Code(_)) => self.seen.verdict.as_ref(),
             _ => None,
         }
+    }
+
+    /// What inner calls say about the whole of a failed attempt.
+    fn inner_class(&self) -> Option<Class> {
+        if self.cut.is_some() || !self.failed_exit() {
+            return None;
+        }
+        if self.nested.uncertain {
+            return Some(Class::Uncertain);
+        }
+        self.nested
+            .last
+            .filter(|_| self.nested.whole)
+            .map(|inner| inner.class)
+    }
+
+    /// The last inner call, if the failed attempt ended with its code.
+    fn passed_on(&self) -> Option<Inner> {
+        let failed = self.cut.is_none() && self.failed_exit();
+        let passed = |inner: &Inner| failed && self.exit == Exit::Code(inner.code);
+        self.nested.last.filter(passed)
+    }
+
+    fn inner_hint(&self) -> Option<Duration> {
+        self.passed_on().and_then(|inner| inner.wait)
     }
 
     fn by_options(&self) -> Classified {
@@ -194,6 +225,13 @@ impl Attempt<'_> {
     fn by_code(&self) -> Classified {
         if !self.failed_exit() {
             return self.by_success();
+        }
+        if self
+            .passed_on()
+            .is_some_and(|inner| inner.class == Class::Permanent)
+        {
+            let reason = format!("{}, as the idem inside", self.how_it_ended());
+            return plain(Class::Permanent, reason);
         }
         // A given list of success codes is the whole list: no classifier adds to it.
         let listed = self.rules.success_codes.is_some();

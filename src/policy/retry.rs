@@ -45,7 +45,8 @@ pub struct Plan {
 pub struct Found {
     /// The class of the last attempt, if there was one.
     pub class: Option<Class>,
-    /// Whether a cleanup has already succeeded for that attempt.
+    /// Whether nothing half done is left: a cleanup has succeeded since the last attempt that may have
+    /// left something. That attempt need not be the last one of all.
     pub cleaned: bool,
 }
 
@@ -200,6 +201,9 @@ pub struct Execution {
     learnt: Class,
     /// Whether the last attempt may have left something that a cleanup must remove.
     cleanup_due: bool,
+    /// An attempt that nobody knows about was followed by another one without a probe's word. A later one
+    /// that did nothing, or failed, tells nothing about it.
+    doubt: bool,
     /// The last attempt of this call, if there was one.
     last: Option<Last>,
     retries_used: u32,
@@ -228,7 +232,8 @@ impl Execution {
             waiting: Waiting::Over,
             stands: class,
             learnt: class,
-            cleanup_due: class.leaves_traces() && !found.cleaned,
+            cleanup_due: found.class.is_some() && !found.cleaned,
+            doubt: class == Class::Uncertain,
             last: None,
             retries_used: 0,
             chosen: Duration::ZERO,
@@ -277,6 +282,7 @@ impl Execution {
         self.stands = told.class;
         self.learnt = told.class;
         self.cleanup_due = told.class.leaves_traces();
+        self.doubt |= told.class == Class::Uncertain;
         self.asks = 0;
         self.previous_ask = None;
         self.last = Some(Last {
@@ -343,6 +349,7 @@ impl Execution {
 
     fn did_not(&mut self, moment: &Moment) -> Step {
         self.learnt = Class::Safe;
+        self.doubt = false;
         if self.plan.held {
             return self.settle(Class::Safe, Why::NeedsApproval);
         }
@@ -467,6 +474,12 @@ impl Execution {
     }
 
     fn settle(&mut self, class: Class, why: Why) -> Step {
+        let again = matches!(class, Class::Safe | Class::Throttled | Class::Retryable);
+        let class = if self.doubt && again {
+            Class::Uncertain
+        } else {
+            class
+        };
         self.waiting = Waiting::Over;
         self.stands = class;
         Step::Settle(Settled { class, why })

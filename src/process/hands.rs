@@ -10,20 +10,21 @@ use super::stdin::Input;
 use super::terminal::pty::Pty;
 use super::terminal::{Size, Terminal};
 use super::terminate::Target;
-use super::{clock, liveness, locks, permits, proc, sys};
+use super::{clock, liveness, locks, outer, permits, proc, sys};
 use crate::domain::frames::{RunReader, Stream};
 use crate::domain::name::{Generation, Nonce};
-use crate::domain::outcome::{Class, Exit};
+use crate::domain::outcome::Exit;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
-use crate::engine::environment::{CONTROL, ChildContext, child_environment};
+use crate::engine::environment::{ChildContext, child_environment};
 use crate::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
 use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{NewOutput, OutputBody};
 use crate::policy::bulkhead::BulkheadSpec;
 use crate::policy::classify::Classifier;
 use crate::policy::control;
+use crate::policy::nested::{self, Inner};
 use crate::policy::outcome::{Control, Sightings};
 use crate::policy::patterns::Scanner;
 use rand::RngExt as _;
@@ -101,13 +102,14 @@ fn judge(scanner: Scanner, classifier: Option<&Classifier>, exit: Exit) -> Sight
 }
 
 /// What the child wrote to its control file, which goes with the attempt. Most write none.
-fn take_control(path: &Path) -> Control {
+fn take_control(path: &Path, argv: &[OsString]) -> Control {
     let Ok(bytes) = std::fs::read(path) else {
         return Control::default();
     };
     // One that stays behind is removed by gc.
     let _ = std::fs::remove_file(path);
-    control::parse(&bytes, clock::now().wall)
+    let argv: Vec<&[u8]> = argv.iter().map(|arg| arg.as_bytes()).collect();
+    control::parse(&bytes, clock::now().wall, &nested::command(&argv))
 }
 
 /// Keeps the beginning of each stream.
@@ -608,7 +610,7 @@ impl Hands for ProcessHands<'_> {
         self.held_pipes.extend(end.held_pipes);
         self.recorded = Some((number, recorder.finish()));
         let seen = judge(ears.scanner, classifier.as_ref(), end.exit);
-        let control = take_control(&prepared.control);
+        let control = take_control(&prepared.control, &self.plan.running.argv);
         let ended = self.session.clock();
         AttemptEnd {
             how: HowEnded::Ended {
@@ -717,22 +719,8 @@ impl Hands for ProcessHands<'_> {
         self.keeper_byte = None;
     }
 
-    fn tell_outer(&mut self, class: Class) {
-        if self.plan.ancestry.is_empty() || class == Class::Success {
-            return;
-        }
-        let Some(path) = std::env::var_os(CONTROL) else {
-            return;
-        };
-        let line = format!("outcome={}\n", class.word());
-        if let Ok(mut file) = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-        {
-            // The outer call then reads the exit code alone, as it does for every other command.
-            let _ = io::Write::write_all(&mut file, line.as_bytes());
-        }
+    fn tell_outer(&mut self, inner: Inner) {
+        outer::tell(&self.plan.ancestry, inner);
     }
 
     fn discard(&mut self, output: &NewOutput) {

@@ -49,6 +49,14 @@ pub fn take(
     }
 }
 
+/// How many permits nobody holds at this moment.
+pub fn free(locks: &LockFile, spec: &BulkheadSpec) -> u32 {
+    let first = first_byte(&spec.name);
+    let offsets = (0..spec.permits).map(|permit| first + u64::from(permit));
+    let free = offsets.filter(|offset| locks.is_free(*offset).unwrap_or(false));
+    u32::try_from(free.count()).unwrap_or(spec.permits)
+}
+
 fn try_take(
     locks: &LockFile,
     tree: BorrowedFd<'_>,
@@ -56,17 +64,13 @@ fn try_take(
     auxiliary: bool,
     first: u64,
 ) -> Option<u64> {
-    let offsets = (0..spec.permits).map(|permit| first + u64::from(permit));
+    let mut offsets = (0..spec.permits).map(|permit| first + u64::from(permit));
     if auxiliary {
-        let free = offsets
-            .clone()
-            .filter(|offset| locks.is_free(*offset).unwrap_or(false))
-            .count();
-        if !enough(u32::try_from(free).unwrap_or(u32::MAX), spec.permits, true) {
+        let free = free(locks, spec);
+        if !enough(free, spec.permits, true) {
             return None;
         }
     }
-    let mut offsets = offsets;
     offsets.find(|offset| locks.hold_with(tree, *offset).is_ok())
 }
 

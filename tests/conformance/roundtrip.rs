@@ -94,6 +94,7 @@ pub fn every_field_of_a_claim_comes_back(place: &dyn Place) {
         source: Source::default(),
         owner: owner(1),
         starts_attempt: false,
+        dirty: false,
         ..new_claim(1, mint("a token"))
     };
     let (_, written) = claim_as(&mut *store, "k", plain.clone());

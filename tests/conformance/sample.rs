@@ -88,6 +88,7 @@ pub fn new_claim(n: u8, token: TokenChoice) -> NewClaim {
         owner: owner(n),
         source: Source::default(),
         starts_attempt: true,
+        dirty: true,
         at: stamp(1_000),
         events: vec![event(EventKind::Claimed, 1_000)],
     }

@@ -60,6 +60,59 @@ fn class(rules: &Rules, ending: &Ending, seen: &Sightings, control: &Control) ->
     classify(rules, ending, seen, control).class
 }
 
+fn hears(class: Class, code: i32, whole: bool) -> Control {
+    let inner = Inner {
+        class,
+        code,
+        wait: Some(Duration::from_secs(9)),
+    };
+    let nested = Heard {
+        uncertain: class == Class::Uncertain,
+        last: Some(inner),
+        whole,
+    };
+    Control {
+        nested,
+        ..Control::default()
+    }
+}
+
+#[test]
+fn an_inner_call_speaks_for_the_whole_only_where_it_is_the_whole() {
+    let (none, quiet) = (Rules::default(), Sightings::default());
+    let retries = rules("", "", "", true);
+    for inner in Class::ALL.into_iter().filter(|c| *c != Class::Success) {
+        let whole = hears(inner, 7, true);
+        assert_eq!(class(&none, &ended(7), &quiet, &whole), inner);
+        assert_eq!(class(&retries, &ended(7), &quiet, &whole), inner);
+        let handled = class(&none, &ended(0), &quiet, &whole);
+        assert_eq!(handled, Class::Success, "a success is nobody's failure");
+        let part = hears(inner, 7, false);
+        let wanted = match inner {
+            Class::Uncertain => Class::Uncertain,
+            _ => Class::Permanent,
+        };
+        assert_eq!(class(&none, &ended(7), &quiet, &part), wanted);
+    }
+    // A permanent part ends the retries if its code is passed on; one that was dealt with does not.
+    let part = hears(Class::Permanent, 7, false);
+    assert_eq!(class(&retries, &ended(7), &quiet, &part), Class::Permanent);
+    assert_eq!(class(&retries, &ended(8), &quiet, &part), Class::Retryable);
+    let asked = classify(
+        &retries,
+        &ended(7),
+        &quiet,
+        &hears(Class::Throttled, 7, false),
+    );
+    assert_eq!(asked.class, Class::Retryable);
+    assert_eq!(asked.retry_after, Some(Duration::from_secs(9)));
+    let own = Control {
+        outcome: Some(Class::Permanent),
+        ..hears(Class::Uncertain, 7, true)
+    };
+    assert_eq!(class(&none, &ended(7), &quiet, &own), Class::Permanent);
+}
+
 #[test]
 fn without_options_the_code_decides() {
     let (none, quiet) = (Sightings::default(), Control::default());

@@ -157,7 +157,7 @@ fn claimed_record(name: &OpName, generation: Generation, new: &NewClaim, base: &
         retry_at: None,
         output: None,
         attempts: attempts.saturating_add(u32::from(new.starts_attempt)),
-        dirty: new.starts_attempt || kept.is_some_and(|record| record.dirty),
+        dirty: new.dirty,
         owner: Some(new.owner.clone()),
         source: new.source.clone(),
         proposal: approval.and_then(|record| record.proposal.clone()),

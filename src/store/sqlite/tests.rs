@@ -85,6 +85,7 @@ fn new_claim(nonce: u8) -> NewClaim {
         },
         source: Source::default(),
         starts_attempt: true,
+        dirty: true,
         at: stamp(0),
         events: Vec::new(),
     }

@@ -359,10 +359,8 @@ fn a_later_call_begins_with_what_was_found() {
         ..PLAN
     };
     assert_eq!(later(&idempotent, Uncertain, &[]), "run");
-    for class in [Safe, Throttled, Success] {
-        assert_eq!(later(&unretried, class, &[]), "run");
-    }
-    for class in [Retryable, Permanent] {
+    // What did nothing may have followed an attempt that left something half done.
+    for class in [Safe, Throttled, Success, Retryable, Permanent] {
         assert_eq!(later(&unretried, class, &[Cleaned(true)]), "clean, run");
         let cleaned = Found {
             class: Some(class),
@@ -374,6 +372,42 @@ fn a_later_call_begins_with_what_was_found() {
             "not cleaned twice"
         );
     }
+}
+
+#[test]
+fn an_attempt_that_did_nothing_does_not_clear_up_an_earlier_one() {
+    let declared = Plan {
+        idempotent: true,
+        retries: 1,
+        ..PLAN
+    };
+    for (class, expected) in [
+        (Safe, "run, 1000ms, run, uncertain NoRetryLeft"),
+        (Throttled, "run, 1000ms, run, uncertain NoRetryLeft"),
+        (Retryable, "run, 1000ms, run, uncertain NoRetryLeft"),
+        (Permanent, "run, 1000ms, run, permanent Final"),
+        (Success, "run, 1000ms, run, success Final"),
+    ] {
+        let events = [ended(Uncertain), Paused, ended(class)];
+        assert_eq!(calm(&declared, &events), expected);
+    }
+    let rerun = Plan {
+        rerun_unknown: true,
+        ..PLAN
+    };
+    assert_eq!(
+        play(&rerun, found(Uncertain), &CALM, &[ended(Safe)]),
+        "run, uncertain NoRetryLeft"
+    );
+    let asked = [Probed(DidNot), ended(Safe)];
+    let once = Plan {
+        retries: 0,
+        ..PROBE
+    };
+    assert_eq!(
+        play(&once, found(Uncertain), &CALM, &asked),
+        "ask, run, safe NoRetryLeft"
+    );
 }
 
 #[test]

@@ -78,6 +78,8 @@ struct Onlooker {
     attempts: u32,
     /// The last attempt may have happened, and nothing has said otherwise or allowed a repetition.
     in_doubt: bool,
+    /// Some attempt may have happened, and no probe has said otherwise since.
+    may_have_happened: bool,
     /// The last attempt left traces, and no cleanup has succeeded since.
     traces: bool,
     last_pause: Option<Duration>,
@@ -93,7 +95,8 @@ impl Onlooker {
         let allowed = plan.idempotent || plan.rerun_unknown;
         Onlooker {
             in_doubt: found.class == Some(Uncertain) && !allowed,
-            traces: found.class.is_some_and(Class::leaves_traces) && !found.cleaned,
+            may_have_happened: found.class == Some(Uncertain),
+            traces: found.class.is_some() && !found.cleaned,
             later: true,
             ..Onlooker::default()
         }
@@ -105,6 +108,7 @@ impl Onlooker {
             Event::Attempted(told) => {
                 let allowed = plan.idempotent || told.named_by_retry_on;
                 self.in_doubt = told.class == Uncertain && !allowed;
+                self.may_have_happened |= told.class == Uncertain;
                 self.traces = told.class.leaves_traces();
                 self.hint = told.retry_after;
                 self.no_retry = told.no_retry;
@@ -118,6 +122,7 @@ impl Onlooker {
                     _ => false,
                 };
                 self.in_doubt &= early;
+                self.may_have_happened &= early;
             }
             Event::Granted(yes) => self.granted = *yes,
             Event::Cleaned(true) => self.traces = false,
@@ -192,6 +197,8 @@ proptest! {
             onlooker.sees_step(&plan, &step, &turn.moment);
             if let Step::Settle(settled) = &step {
                 prop_assert_ne!(settled.why, Why::OutOfOrder);
+                let again = matches!(settled.class, Safe | Throttled | Retryable);
+                prop_assert!(!(onlooker.may_have_happened && again), "{:?}", settled);
                 let certain = settled.class != Uncertain;
                 prop_assert!(!(onlooker.in_doubt && certain) || event == Probed(Happened), "{:?}", settled);
             }
