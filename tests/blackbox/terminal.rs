@@ -85,7 +85,7 @@ fn a_password_prompt_hides_what_is_typed() {
 fn a_child_reads_the_terminal_as_its_input() {
     let t = TestEnv::new();
     let mut pty = Pty::shell(&t, "bash");
-    pty.line("$IDEM run --key k -- sed 's/^/line-/'");
+    pty.line("$IDEM run --key k -- sed -u 's/^/line-/'");
     t.upto_state("k", "running");
     pty.line("one");
     pty.expect("line-one");
