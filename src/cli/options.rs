@@ -3,6 +3,12 @@
 
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// The one option with a second name.
+const BULKHEAD: &str = "bulkhead";
+const BULKHEAD_ALIAS: &str = "limit";
 
 /// How an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -387,13 +393,34 @@ pub fn store_arg() -> Arg {
 }
 
 /// Adds the options of `groups` to a command.
-pub fn add_groups(mut command: Command, groups: &[&Group]) -> Command {
+pub fn add_groups(command: Command, groups: &[&Group]) -> Command {
+    add_some(command, groups, |_| true)
+}
+
+/// Adds those options of `groups` that occur among `words`, or may: for the words given, the command
+/// reads as if all were there.
+pub fn add_typed(command: Command, groups: &[&Group], words: &[OsString]) -> Command {
+    add_some(command, groups, |option| {
+        words.iter().any(|word| may_name(word.as_bytes(), option))
+    })
+}
+
+fn add_some(mut command: Command, groups: &[&Group], wanted: impl Fn(&Opt) -> bool) -> Command {
     for group in groups {
-        for option in group.options {
+        for option in group.options.iter().filter(|option| wanted(option)) {
             command = command.arg(to_arg(group.heading, option));
         }
     }
     command
+}
+
+/// Letters can be typed in one word, so every such word may name every option that has a letter.
+fn may_name(word: &[u8], option: &Opt) -> bool {
+    let Some(long) = word.strip_prefix(b"--") else {
+        return option.short.is_some() && word.starts_with(b"-");
+    };
+    let name = long.split(|byte| *byte == b'=').next().unwrap_or(long);
+    name == option.long.as_bytes() || (option.long == BULKHEAD && name == BULKHEAD_ALIAS.as_bytes())
 }
 
 fn to_arg(heading: &'static str, option: &Opt) -> Arg {
@@ -405,8 +432,8 @@ fn to_arg(heading: &'static str, option: &Opt) -> Arg {
     if let Some(short) = option.short {
         arg = arg.short(short);
     }
-    if option.long == "bulkhead" {
-        arg = arg.alias("limit");
+    if option.long == BULKHEAD {
+        arg = arg.alias(BULKHEAD_ALIAS);
     }
     match option.takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),

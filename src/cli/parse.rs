@@ -35,6 +35,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Typed, String> {
 /// The usual way: only the options of the verb that was typed are built, since building all of them
 /// costs a good part of a replay.
 fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed, String> {
+    if verb.name == RUN
+        && let Ok(matches) = as_typed(&arguments[1..])
+    {
+        return Ok(Typed::Verb { verb: RUN, matches });
+    }
     let command = verbs::command(verb)
         .bin_name(format!("idem {}", verb.name))
         .no_binary_name(true);
@@ -45,6 +50,18 @@ fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed,
         }),
         Err(error) => shown_or_failed(&error, &format!("idem {}", verb.name)),
     }
+}
+
+/// The verb that is to be quick.
+const RUN: &str = "run";
+
+/// Reads the options of `run` with no others built than were typed. An error says only that the whole
+/// must be asked, which knows the words for it.
+fn as_typed(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let end = words.iter().position(|word| word == "--");
+    let options = &words[..end.unwrap_or(words.len())];
+    let command = verbs::run_as_typed(options).no_binary_name(true);
+    command.try_get_matches_from(words)
 }
 
 fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {
@@ -130,20 +147,99 @@ fn first_of(value: &ContextValue) -> String {
 
 /// A value of any bytes, if the option was given.
 pub fn value<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a OsString> {
-    matches.get_one::<OsString>(name)
+    given(matches, name)
 }
 
 /// Whether an option without a value was given.
 pub fn flag(matches: &ArgMatches, name: &str) -> bool {
-    matches.get_flag(name)
+    given(matches, name).copied().unwrap_or(false)
 }
 
 /// The word chosen for an option that takes one of several.
 pub fn word<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
-    matches.get_one::<String>(name).map(String::as_str)
+    given(matches, name).map(String::as_str)
+}
+
+/// An option that was not even built was not given.
+fn given<'a, T: Clone + Send + Sync + 'static>(
+    matches: &'a ArgMatches,
+    name: &str,
+) -> Option<&'a T> {
+    let found = matches.try_get_one(name);
+    debug_assert!(
+        found.is_ok() || run_options().any(|option| option.long == name),
+        "no option is called {name}, or its values are of another type"
+    );
+    found.ok().flatten()
 }
 
 /// All options of `idem run` by their long names.
-pub fn run_options() -> impl Iterator<Item = &'static options::Opt> {
+fn run_options() -> impl Iterator<Item = &'static options::Opt> {
     options::RUN_GROUPS.iter().flat_map(|group| group.options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    /// What the whole command line reads, if it reads anything.
+    fn by_the_whole(words: &[OsString]) -> Option<ArgMatches> {
+        let verb = verbs::by_name(RUN).unwrap();
+        let command = verbs::command(verb).no_binary_name(true);
+        command.try_get_matches_from(words).ok()
+    }
+
+    fn read(matches: &ArgMatches) -> Vec<(String, Vec<OsString>)> {
+        let ids = run_options().map(|option| option.long);
+        let given = ids.chain(["command", "store"]).filter_map(|id| {
+            let raw = matches.try_get_raw(id).ok().flatten()?;
+            let typed = matches.value_source(id)? == clap::parser::ValueSource::CommandLine;
+            typed.then(|| (id.to_owned(), raw.map(OsString::from).collect()))
+        });
+        given.collect()
+    }
+
+    #[test]
+    fn what_is_typed_reads_the_same_with_fewer_options_built() {
+        for text in [
+            "--key k -- true",
+            "--key=k --ttl 1h --store /s -- sh -c x",
+            "-k k -qv -- true",
+            "-qvkk -- true",
+            "--limit 3 --key k true --json -k",
+            "--bulkhead=n:3 --key k -- --key x -q",
+            "--key --json -- true",
+            "--bogus -- true",
+            "--key k -z -- true",
+            "--key k --help -- true",
+            "--key k --keys x -- true",
+            "--key k",
+            "--if-running maybe -- true",
+            "-- --",
+            "true --ttl",
+        ] {
+            let words = words(text);
+            let (quick, whole) = (as_typed(&words).ok(), by_the_whole(&words));
+            assert_eq!(quick.as_ref().map(read), whole.as_ref().map(read), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_option_alone_reads_the_same() {
+        for option in run_options() {
+            let value = match option.takes {
+                options::Takes::Nothing => String::new(),
+                options::Takes::OneOf(words) => format!(" {}", words[0]),
+                options::Takes::Value(_) | options::Takes::File(_) => " 1".to_owned(),
+            };
+            let words = words(&format!("--{}{value} -- true", option.long));
+            let quick = as_typed(&words).ok().as_ref().map(read);
+            assert_eq!(quick.as_ref().map(Vec::len), Some(2), "{words:?}");
+            assert_eq!(quick, by_the_whole(&words).as_ref().map(read));
+        }
+    }
 }
