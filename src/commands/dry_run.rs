@@ -174,10 +174,10 @@ impl Look {
             return Ok(None);
         };
         let state = self.state(GuardKind::Task, name)?;
-        Ok(state
+        state
             .map(|state| Task::from_json(&state))
             .transpose()
-            .map_err(|e| anyhow::anyhow!("task {name} {e}; upgrade idem or end it"))?)
+            .map_err(|e| anyhow::anyhow!("task {name} {e}; upgrade idem or end it"))
     }
 
     fn guards(

@@ -66,7 +66,7 @@ impl Session {
     /// Sets up the keeper: a process group of its own, so that what kills the caller's group does not
     /// reach it, and signals as something to poll.
     pub fn new(link: Link, mirrors: MirrorPair, kill_on_loss: bool) -> io::Result<Session> {
-        let job = Job::new();
+        let job = Job::of_front();
         // SAFETY: integers only.
         check(unsafe { libc::setpgid(0, 0) })?;
         for signal in SURVIVED {

@@ -153,7 +153,7 @@ fn one_whose_success_cannot_be_noted_does_not_count() {
     assert_eq!(executed.attempts, 1);
     assert_eq!(executed.state, State::Failed);
     assert!(
-        world.kinds().contains(&"cleaned"),
+        world.kinds().contains(&"cleanup"),
         "the ledger learns of it in the end"
     );
 }

@@ -94,7 +94,7 @@ impl Child {
 
 impl Job {
     /// Called by the keeper while it is still in the front's process group.
-    pub fn new() -> Job {
+    pub fn of_front() -> Job {
         // SAFETY: no arguments, no failure.
         let (front, front_group) = unsafe { (libc::getppid(), libc::getpgrp()) };
         Job {
