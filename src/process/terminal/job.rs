@@ -6,11 +6,13 @@
 //! group that it was not given to.
 
 use super::{Modes, STOPPING, Terminal};
+use crate::domain::owner::ProcessRef;
 use crate::process::clock::monotonic;
 use crate::process::entry;
 use crate::process::proc::{self, Listing};
 use crate::process::split::{Link, ToFront};
 use crate::process::sys;
+use crate::process::terminate::{self, Signals as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
@@ -34,8 +36,8 @@ pub struct Job {
     loan: Option<Loan>,
     /// The loan that was called back when the child stopped, to be made again when the job goes on.
     suspended: Option<(Borrower, Option<Modes>)>,
-    /// The front was asked to stop and does so once it hears that the child has stopped.
-    asked: bool,
+    /// The front was asked to stop by this signal, and does so once it hears that the child has stopped.
+    asked: Option<i32>,
     /// The key that stops a job was typed at the child's own terminal.
     key_typed: bool,
     /// The front was made to stop.
@@ -43,6 +45,8 @@ pub struct Job {
     stopped_at: Option<Duration>,
     stood_still: Duration,
     second_looks: Option<(Duration, usize)>,
+    /// Those members of the child's group that were stopped at the latest look.
+    late: Vec<ProcessRef>,
 }
 
 /// The child that runs.
@@ -105,12 +109,13 @@ impl Job {
             child: None,
             loan: None,
             suspended: None,
-            asked: false,
+            asked: None,
             key_typed: false,
             front_stops: false,
             stopped_at: None,
             stood_still: Duration::ZERO,
             second_looks: None,
+            late: Vec::new(),
         }
     }
 
@@ -174,8 +179,9 @@ impl Job {
         }
         match &self.child {
             Some(child) if child.stopped_by.is_none() => {
-                self.asked = true;
+                self.asked = Some(signal);
                 child.stop(signal);
+                self.look_soon();
             }
             _ => self.confirm_stop(link),
         }
@@ -199,11 +205,11 @@ impl Job {
         if asks && !front_is_there {
             self.leave_terminal();
             self.continue_child();
-        } else if asks && !self.asked {
+        } else if asks && self.asked.is_none() {
             self.child_asks(signal, link);
-        } else if self.suspend() && !self.asked {
+        } else if self.suspend() && self.asked.is_none() {
             self.stop_front(signal, link);
-        } else if self.asked {
+        } else if self.asked.is_some() {
             self.confirm_stop(link);
         } else if front_is_there && self.terminal.is_some() {
             // It stopped itself, or was stopped from elsewhere.
@@ -222,7 +228,7 @@ impl Job {
 
     /// The front's group goes on.
     pub fn continued(&mut self, link: &Link) {
-        self.asked = false;
+        self.asked = None;
         self.front_stops = false;
         self.go_on();
         if let Some((to, modes)) = self.suspended.take()
@@ -254,10 +260,10 @@ impl Job {
         self.take_back();
         self.terminal = None;
         self.suspended = None;
-        if borrower.is_some() || self.asked || self.is_stopped() {
+        if borrower.is_some() || self.asked.is_some() || self.is_stopped() {
             self.continue_child();
         }
-        self.asked = false;
+        self.asked = None;
         self.front_stops = false;
         self.go_on();
     }
@@ -267,8 +273,12 @@ impl Job {
         self.second_looks.map(|(at, _)| at)
     }
 
-    /// Continues members of the child's group that were slower to stop than its leader: a program that
-    /// catches the signal puts the terminal in order first, and nobody is told when it stops itself then.
+    /// Looks for members of the child's group that are stopped while its leader runs; nobody is told of
+    /// them. Two looks must find the same, since the whole group may just be stopping.
+    ///
+    /// After a loan they were slower to stop than the leader: a program that catches the signal puts the
+    /// terminal in order first. Before a stop they keep the leader from stopping: it waits for them to
+    /// execute their program, vfork(2), and stops once they have.
     pub fn look_again(&mut self, now: Duration) {
         let Some((at, done)) = self.second_looks else {
             return;
@@ -277,14 +287,38 @@ impl Job {
             return;
         }
         self.second_looks = next_look(now, done);
-        match (&self.child, &self.loan) {
-            (Some(child), Some(loan)) if child.stopped_by.is_none() => {
-                if loan.to == Borrower::Child(child.group) && has_stopped_member(child.group) {
-                    self.continue_child();
-                }
-            }
-            _ => self.second_looks = None,
+        let stopped = self.stopped_members();
+        for member in stopped.iter().filter(|member| self.late.contains(member)) {
+            let _ = terminate::Kernel.to_process(*member, libc::SIGCONT);
         }
+        self.late = stopped;
+    }
+
+    fn look_soon(&mut self) {
+        self.second_looks = next_look(monotonic(), 0);
+        self.late.clear();
+    }
+
+    /// The members of the child's group that are stopped while its leader runs, when that matters.
+    fn stopped_members(&self) -> Vec<ProcessRef> {
+        let Some(child) = self
+            .child
+            .as_ref()
+            .filter(|child| child.stopped_by.is_none())
+        else {
+            return Vec::new();
+        };
+        let loan = self.loan.as_ref().map(|loan| loan.to);
+        if self.asked.is_none() && loan != Some(Borrower::Child(child.group)) {
+            return Vec::new();
+        }
+        let listing = Listing::take().unwrap_or_default();
+        let stopped = listing.members(child.group).filter(|member| member.stopped);
+        let stopped: Vec<_> = stopped.map(|member| member.id).collect();
+        if stopped.iter().any(|member| member.pid == child.group) {
+            return Vec::new();
+        }
+        stopped
     }
 
     /// The child wants to read from the terminal, or to change it.
@@ -295,7 +329,7 @@ impl Job {
         match self.terminal.as_ref().and_then(Terminal::foreground) {
             Some(foreground) if foreground == group => self.continue_child(),
             Some(_) if self.lend(Borrower::Child(group), None, link) => {
-                self.second_looks = next_look(monotonic(), 0);
+                self.look_soon();
                 self.continue_child();
             }
             _ => self.stop_front(signal, link),
@@ -364,7 +398,12 @@ impl Job {
     }
 
     fn confirm_stop(&mut self, link: &Link) {
-        self.asked = false;
+        if let (Some(signal), Some(child)) = (self.asked.take(), &self.child)
+            && !self.late.is_empty()
+        {
+            // Those that were continued so that the leader could stop.
+            child.stop(signal);
+        }
         self.front_stops = true;
         self.stand_still();
         link.send(ToFront::ChildStopped);
@@ -387,7 +426,7 @@ impl Job {
 
     /// The child runs or has ended: the front need not stop, or must not stay stopped.
     fn release_front(&mut self, link: &Link) {
-        if std::mem::take(&mut self.asked) {
+        if self.asked.take().is_some() {
             link.send(ToFront::GoOn);
         }
         if std::mem::take(&mut self.front_stops) {
@@ -442,8 +481,4 @@ impl Job {
 fn next_look(now: Duration, done: usize) -> Option<(Duration, usize)> {
     let pause = SECOND_LOOKS.get(done)?;
     Some((now.saturating_add(*pause), done + 1))
-}
-
-fn has_stopped_member(group: i32) -> bool {
-    Listing::take().is_ok_and(|listing| listing.members(group).any(|member| member.stopped))
 }
