@@ -35,6 +35,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete records')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Print the key that run would use for the same options')
             [CompletionResult]::new('batch', 'batch', [CompletionResultType]::ParameterValue, 'Print a batch''s persistent random name')
+            [CompletionResult]::new('task', 'task', [CompletionResultType]::ParameterValue, 'Open, show or end a task, whose steps share retries and time')
+            [CompletionResult]::new('breaker', 'breaker', [CompletionResultType]::ParameterValue, 'Show breakers, or move one')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print shell completions')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page of idem or of a verb')
             break
@@ -75,6 +77,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--breaker', '--breaker', [CompletionResultType]::ParameterName, 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]')
             [CompletionResult]::new('--bulkhead', '--bulkhead', [CompletionResultType]::ParameterName, 'At most N at once under this name [alias: --limit]')
             [CompletionResult]::new('--fallback', '--fallback', [CompletionResultType]::ParameterName, 'Answer with this instead when a guard refuses or the last try failed')
+            [CompletionResult]::new('--preview', '--preview', [CompletionResultType]::ParameterName, 'What shows the person who decides what would happen')
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads [default: inherit]')
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'Store at most this much output [default: 16MiB]')
             [CompletionResult]::new('--on-replay', '--on-replay', [CompletionResultType]::ParameterName, 'Whether a replay prints the output [default: print]')
@@ -84,6 +87,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--probe-first', '--probe-first', [CompletionResultType]::ParameterName, 'Ask the probe even when there is no record')
             [CompletionResult]::new('--idempotent', '--idempotent', [CompletionResultType]::ParameterName, 'The command is safe to repeat (implies --if-unknown rerun)')
             [CompletionResult]::new('--retry-layer', '--retry-layer', [CompletionResultType]::ParameterName, 'Retry although an outer idem already does')
+            [CompletionResult]::new('--hold', '--hold', [CompletionResultType]::ParameterName, 'Record a proposal; run only what a person has approved')
             [CompletionResult]::new('--auxiliary', '--auxiliary', [CompletionResultType]::ParameterName, 'A nice-to-have call: no retries, never a breaker''s test, gives way to others')
             [CompletionResult]::new('--no-store-output', '--no-store-output', [CompletionResultType]::ParameterName, 'Store no output at all')
             [CompletionResult]::new('--redact-args', '--redact-args', [CompletionResultType]::ParameterName, 'Store the arguments only as a digest')
@@ -195,6 +199,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--breaker', '--breaker', [CompletionResultType]::ParameterName, 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]')
             [CompletionResult]::new('--bulkhead', '--bulkhead', [CompletionResultType]::ParameterName, 'At most N at once under this name [alias: --limit]')
             [CompletionResult]::new('--fallback', '--fallback', [CompletionResultType]::ParameterName, 'Answer with this instead when a guard refuses or the last try failed')
+            [CompletionResult]::new('--preview', '--preview', [CompletionResultType]::ParameterName, 'What shows the person who decides what would happen')
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads [default: inherit]')
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'Store at most this much output [default: 16MiB]')
             [CompletionResult]::new('--on-replay', '--on-replay', [CompletionResultType]::ParameterName, 'Whether a replay prints the output [default: print]')
@@ -204,6 +209,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--probe-first', '--probe-first', [CompletionResultType]::ParameterName, 'Ask the probe even when there is no record')
             [CompletionResult]::new('--idempotent', '--idempotent', [CompletionResultType]::ParameterName, 'The command is safe to repeat (implies --if-unknown rerun)')
             [CompletionResult]::new('--retry-layer', '--retry-layer', [CompletionResultType]::ParameterName, 'Retry although an outer idem already does')
+            [CompletionResult]::new('--hold', '--hold', [CompletionResultType]::ParameterName, 'Record a proposal; run only what a person has approved')
             [CompletionResult]::new('--auxiliary', '--auxiliary', [CompletionResultType]::ParameterName, 'A nice-to-have call: no retries, never a breaker''s test, gives way to others')
             [CompletionResult]::new('--no-store-output', '--no-store-output', [CompletionResultType]::ParameterName, 'Store no output at all')
             [CompletionResult]::new('--redact-args', '--redact-args', [CompletionResultType]::ParameterName, 'Store the arguments only as a digest')
@@ -223,6 +229,26 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         'idem;batch' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--rotate', '--rotate', [CompletionResultType]::ParameterName, 'Mint a new random name')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'idem;task' {
+            [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
+            [CompletionResult]::new('--retries', '--retries', [CompletionResultType]::ParameterName, 'With open: retries of all its steps together [default: as many as each allows itself]')
+            [CompletionResult]::new('--deadline', '--deadline', [CompletionResultType]::ParameterName, 'With open: when all of it must be over')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'With show: print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'idem;breaker' {
+            [CompletionResult]::new('--cooldown', '--cooldown', [CompletionResultType]::ParameterName, 'How long it then stays open [default: 30s]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--reset', '--reset', [CompletionResultType]::ParameterName, 'Close it: let everyone in')
+            [CompletionResult]::new('--trip', '--trip', [CompletionResultType]::ParameterName, 'Open it: let nobody in for a while')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break

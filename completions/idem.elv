@@ -32,6 +32,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand forget 'Delete records'
             cand key 'Print the key that run would use for the same options'
             cand batch 'Print a batch''s persistent random name'
+            cand task 'Open, show or end a task, whose steps share retries and time'
+            cand breaker 'Show breakers, or move one'
             cand completions 'Print shell completions'
             cand man 'Print the manual page of idem or of a verb'
         }
@@ -71,6 +73,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --breaker 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]'
             cand --bulkhead 'At most N at once under this name [alias: --limit]'
             cand --fallback 'Answer with this instead when a guard refuses or the last try failed'
+            cand --preview 'What shows the person who decides what would happen'
             cand --stdin 'What the command reads [default: inherit]'
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
@@ -80,6 +83,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --probe-first 'Ask the probe even when there is no record'
             cand --idempotent 'The command is safe to repeat (implies --if-unknown rerun)'
             cand --retry-layer 'Retry although an outer idem already does'
+            cand --hold 'Record a proposal; run only what a person has approved'
             cand --auxiliary 'A nice-to-have call: no retries, never a breaker''s test, gives way to others'
             cand --no-store-output 'Store no output at all'
             cand --redact-args 'Store the arguments only as a digest'
@@ -184,6 +188,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --breaker 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]'
             cand --bulkhead 'At most N at once under this name [alias: --limit]'
             cand --fallback 'Answer with this instead when a guard refuses or the last try failed'
+            cand --preview 'What shows the person who decides what would happen'
             cand --stdin 'What the command reads [default: inherit]'
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
@@ -193,6 +198,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --probe-first 'Ask the probe even when there is no record'
             cand --idempotent 'The command is safe to repeat (implies --if-unknown rerun)'
             cand --retry-layer 'Retry although an outer idem already does'
+            cand --hold 'Record a proposal; run only what a person has approved'
             cand --auxiliary 'A nice-to-have call: no retries, never a breaker''s test, gives way to others'
             cand --no-store-output 'Store no output at all'
             cand --redact-args 'Store the arguments only as a digest'
@@ -211,6 +217,24 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;batch'= {
             cand --store 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --rotate 'Mint a new random name'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'idem;task'= {
+            cand --scope 'Name space of the key [env: IDEM_SCOPE]'
+            cand --retries 'With open: retries of all its steps together [default: as many as each allows itself]'
+            cand --deadline 'With open: when all of it must be over'
+            cand --store 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --json 'With show: print JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'idem;breaker'= {
+            cand --cooldown 'How long it then stays open [default: 30s]'
+            cand --store 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --reset 'Close it: let everyone in'
+            cand --trip 'Open it: let nobody in for a while'
+            cand --json 'Print JSON'
             cand -h 'Print help'
             cand --help 'Print help'
         }

@@ -36,6 +36,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Settle an op
 complete -c idem -n "__fish_idem_needs_command" -f -a "forget" -d 'Delete records'
 complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key that run would use for the same options'
 complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\'s persistent random name'
+complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
+complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print shell completions'
 complete -c idem -n "__fish_idem_needs_command" -f -a "man" -d 'Print the manual page of idem or of a verb'
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -d 'The operation\'s name, e.g. backup-{day} [env: IDEM_KEY]' -r
@@ -74,6 +76,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l budget -d 'Retries of 
 complete -c idem -n "__fish_idem_using_subcommand run" -l breaker -d 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l bulkhead -d 'At most N at once under this name [alias: --limit]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l fallback -d 'Answer with this instead when a guard refuses or the last try failed' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l preview -d 'What shows the person who decides what would happen' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l stdin -d 'What the command reads [default: inherit]' -r -f -a "inherit\t''
 null\t''
 buffer\t''"
@@ -87,6 +90,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store\'s
 complete -c idem -n "__fish_idem_using_subcommand run" -l probe-first -d 'Ask the probe even when there is no record'
 complete -c idem -n "__fish_idem_using_subcommand run" -l idempotent -d 'The command is safe to repeat (implies --if-unknown rerun)'
 complete -c idem -n "__fish_idem_using_subcommand run" -l retry-layer -d 'Retry although an outer idem already does'
+complete -c idem -n "__fish_idem_using_subcommand run" -l hold -d 'Record a proposal; run only what a person has approved'
 complete -c idem -n "__fish_idem_using_subcommand run" -l auxiliary -d 'A nice-to-have call: no retries, never a breaker\'s test, gives way to others'
 complete -c idem -n "__fish_idem_using_subcommand run" -l no-store-output -d 'Store no output at all'
 complete -c idem -n "__fish_idem_using_subcommand run" -l redact-args -d 'Store the arguments only as a digest'
@@ -169,6 +173,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l budget -d 'Retries of 
 complete -c idem -n "__fish_idem_using_subcommand key" -l breaker -d 'Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l bulkhead -d 'At most N at once under this name [alias: --limit]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l fallback -d 'Answer with this instead when a guard refuses or the last try failed' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l preview -d 'What shows the person who decides what would happen' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l stdin -d 'What the command reads [default: inherit]' -r -f -a "inherit\t''
 null\t''
 buffer\t''"
@@ -182,6 +187,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store\'s
 complete -c idem -n "__fish_idem_using_subcommand key" -l probe-first -d 'Ask the probe even when there is no record'
 complete -c idem -n "__fish_idem_using_subcommand key" -l idempotent -d 'The command is safe to repeat (implies --if-unknown rerun)'
 complete -c idem -n "__fish_idem_using_subcommand key" -l retry-layer -d 'Retry although an outer idem already does'
+complete -c idem -n "__fish_idem_using_subcommand key" -l hold -d 'Record a proposal; run only what a person has approved'
 complete -c idem -n "__fish_idem_using_subcommand key" -l auxiliary -d 'A nice-to-have call: no retries, never a breaker\'s test, gives way to others'
 complete -c idem -n "__fish_idem_using_subcommand key" -l no-store-output -d 'Store no output at all'
 complete -c idem -n "__fish_idem_using_subcommand key" -l redact-args -d 'Store the arguments only as a digest'
@@ -196,6 +202,18 @@ complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print he
 complete -c idem -n "__fish_idem_using_subcommand batch" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand batch" -l rotate -d 'Mint a new random name'
 complete -c idem -n "__fish_idem_using_subcommand batch" -s h -l help -d 'Print help'
+complete -c idem -n "__fish_idem_using_subcommand task" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l retries -d 'With open: retries of all its steps together [default: as many as each allows itself]' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l deadline -d 'With open: when all of it must be over' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand task" -l json -d 'With show: print JSON'
+complete -c idem -n "__fish_idem_using_subcommand task" -s h -l help -d 'Print help'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l cooldown -d 'How long it then stays open [default: 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it: let everyone in'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help'
 complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c idem -n "__fish_idem_using_subcommand man" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F

@@ -2,6 +2,7 @@
 //! `anyhow`'s.
 
 pub mod batch;
+pub mod breaker;
 pub mod completions;
 mod context;
 mod dry_run;
@@ -15,6 +16,7 @@ pub mod output;
 pub mod resolve;
 pub mod run;
 pub mod status;
+pub mod task;
 pub mod wait;
 
 use clap::ArgMatches;
@@ -32,6 +34,8 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "forget" => forget::run(matches),
         "key" => key::run(matches),
         "batch" => batch::run(matches),
+        "task" => task::run(matches),
+        "breaker" => breaker::run(matches),
         "completions" => completions::run(matches),
         "man" => man::run(matches),
         other => Err(anyhow::anyhow!(
