@@ -36,6 +36,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Settle an op
 complete -c idem -n "__fish_idem_needs_command" -f -a "forget" -d 'Delete records'
 complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key that run would use for the same options'
 complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\'s persistent random name'
+complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
+complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print shell completions'
 complete -c idem -n "__fish_idem_needs_command" -f -a "man" -d 'Print the manual page of idem or of a verb'
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -d 'The operation\'s name, e.g. backup-{day} [env: IDEM_KEY]' -r
@@ -200,6 +202,18 @@ complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print he
 complete -c idem -n "__fish_idem_using_subcommand batch" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand batch" -l rotate -d 'Mint a new random name'
 complete -c idem -n "__fish_idem_using_subcommand batch" -s h -l help -d 'Print help'
+complete -c idem -n "__fish_idem_using_subcommand task" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l retries -d 'With open: retries of all its steps together [default: as many as each allows itself]' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l deadline -d 'With open: when all of it must be over' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand task" -l json -d 'With show: print JSON'
+complete -c idem -n "__fish_idem_using_subcommand task" -s h -l help -d 'Print help'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l cooldown -d 'How long it then stays open [default: 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it: let everyone in'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help'
 complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c idem -n "__fish_idem_using_subcommand man" -l store -d 'The store\'s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]' -r -F

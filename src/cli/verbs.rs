@@ -73,6 +73,16 @@ pub const ALL: &[Verb] = &[
         build: batch,
     },
     Verb {
+        name: "task",
+        about: "Open, show or end a task, whose steps share retries and time",
+        build: task,
+    },
+    Verb {
+        name: "breaker",
+        about: "Show breakers, or move one",
+        build: breaker,
+    },
+    Verb {
         name: "completions",
         about: "Print shell completions",
         build: completions,
@@ -321,6 +331,62 @@ fn batch(command: Command) -> Command {
                 .help("The business name of the batch"),
         )
         .arg(switch("rotate", "Mint a new random name"))
+}
+
+fn task(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("action")
+                .value_name("ACTION")
+                .required(true)
+                .value_parser(["open", "show", "end"])
+                .help("What to do"),
+        )
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .required(true)
+                .value_parser(OsStringValueParser::new())
+                .help("The task"),
+        )
+        .arg(scope_arg())
+        .arg(text(
+            "retries",
+            "N",
+            "With open: retries of all its steps together [default: as many as each allows itself]",
+        ))
+        .arg(text(
+            "deadline",
+            "DUR|TIME",
+            "With open: when all of it must be over",
+        ))
+        .arg(switch("json", "With show: print JSON"))
+        .after_help(
+            "Opening an open task again in the same way changes nothing; one that has ended begins anew.\n\
+             After its end its steps are refused (123). Ends with 1 where there is no such task.",
+        )
+}
+
+fn breaker(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .value_parser(OsStringValueParser::new())
+                .help("One breaker [default: all of them]"),
+        )
+        .arg(switch("reset", "Close it: let everyone in"))
+        .arg(switch("trip", "Open it: let nobody in for a while").conflicts_with("reset"))
+        .arg(
+            text(
+                "cooldown",
+                "DUR",
+                "How long it then stays open [default: 30s]",
+            )
+            .requires("trip"),
+        )
+        .arg(json_arg())
+        .after_help("Ends with 1 where there is no such breaker.")
 }
 
 fn completions(command: Command) -> Command {

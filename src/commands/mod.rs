@@ -3,6 +3,8 @@
 
 pub mod approve;
 mod batch;
+pub mod batch;
+pub mod breaker;
 pub mod completions;
 mod context;
 mod dry_run;
@@ -16,6 +18,7 @@ pub mod output;
 pub mod resolve;
 pub mod run;
 pub mod status;
+pub mod task;
 pub mod wait;
 
 use clap::ArgMatches;
@@ -35,6 +38,8 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "forget" => forget::run(matches),
         "key" => key::run(matches),
         "batch" => batch::run(matches),
+        "task" => task::run(matches),
+        "breaker" => breaker::run(matches),
         "completions" => completions::run(matches),
         "man" => man::run(matches),
         other => Err(anyhow::anyhow!(

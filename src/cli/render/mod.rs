@@ -9,3 +9,4 @@ pub mod style;
 pub mod table;
 pub mod text;
 pub mod timeline;
+pub mod tree;
