@@ -27,6 +27,7 @@ use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,7 +48,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
     let (named, plan) = understand(matches, &around, &store_path)?;
     let presenter = Presenter::new(&plan, &speech, started);
-    let mut call = Call {
+    // Never closed: the process is about to leave, and a close takes longer than the read did.
+    let mut call = ManuallyDrop::new(Call {
         plan: &plan,
         speech: &speech,
         presenter: &presenter,
@@ -57,8 +59,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
-    };
-    let outcome = front::call(&mut call, &plan)?;
+    });
+    let outcome = front::call(&mut *call, &plan)?;
     let derived = named.source == KeySource::Derived;
     Ok(finish(&mut call, outcome, derived))
 }
