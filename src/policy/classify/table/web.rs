@@ -347,9 +347,16 @@ pub static GIT: Tool = Tool {
             .on_either()
             .seen(),
         row(
-            "the connection was lost",
+            "the ssh connection was lost",
             &[(1, 1), (128, 128)],
-            r"^(fatal: the remote end hung up|send-pack: unexpected|error: remote unpack failed|Connection to .* closed by remote host)",
+            r"^Connection to .* closed by remote host",
+            UNCERTAIN,
+        )
+        .seen(),
+        row(
+            "the other end was lost",
+            &[(128, 128)],
+            r"^fatal: the remote end hung up",
             UNCERTAIN,
         )
         .seen(),
