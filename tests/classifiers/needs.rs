@@ -1,6 +1,7 @@
 //! The tools that the tests run, and what happens where one is missing.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A tool's name or the pattern of its path, and the Debian package that has it; one a line. The
@@ -72,4 +73,9 @@ fn expand(dir: &Path, pattern: &str) -> Option<PathBuf> {
         _ => expand(&path, rest),
     };
     names.into_iter().rev().find_map(inside)
+}
+
+/// Whether the tests run as root, as they do in a container.
+pub fn is_root() -> bool {
+    Path::new("/proc/self").metadata().unwrap().uid() == 0
 }
