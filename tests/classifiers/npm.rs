@@ -83,11 +83,7 @@ fn it_tries_again_by_itself(world: &mut World) {
 
 fn statuses(world: &mut World) {
     package(world, ".", "a", "");
-    for (code, class) in [
-        (403, "permanent"),
-        (409, "permanent"),
-        (503, "uncertain"),
-    ] {
+    for (code, class) in [(403, "permanent"), (409, "permanent"), (503, "uncertain")] {
         let server = registry(Answer::Reply(status(code)));
         let ran = publish(world, &server, "").run();
         ran.is(class, 1);
