@@ -129,7 +129,8 @@ fn pushed(world: &mut World) {
 
 fn refused(world: &mut World) {
     repositories(world, &[]);
-    let url = Server::refuses().url("/r.git");
+    let server = Server::refuses();
+    let url = server.url("/r.git");
     world
         .line(&format!("git -C clone push {url} HEAD:t"))
         .run()

@@ -1,5 +1,6 @@
 //! The tools that the tests run, and what happens where one is missing.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,10 @@ pub fn met(test: &str, tools: &[&str]) -> bool {
     if missing.is_empty() {
         return true;
     }
-    let packages: Vec<&str> = missing.iter().map(|tool| package(tool)).collect();
+    let packages: BTreeSet<&str> = missing.iter().map(|tool| package(tool)).collect();
+    let packages: Vec<&str> = packages.into_iter().collect();
     let message = format!(
-        "{test}: left out, {} is missing; install the packages {}",
+        "{test}: left out for want of {}; install {}",
         missing.join(", "),
         packages.join(" ")
     );

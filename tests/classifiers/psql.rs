@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::needs;
 use crate::server::Server;
-use crate::world::{Call, World};
+use crate::world::{Call, Ran, World};
 
 crate::proofs! { "psql", needs ["psql", "initdb", "postgres", "setpriv"];
     no_session: ["no session"];
@@ -127,7 +127,8 @@ fn psql<'a>(world: &'a mut World, server: &Server, args: &[&str]) -> Call<'a> {
 fn no_session(world: &mut World) {
     let insert = ["-d", "postgres", "-c", "insert into t values (1)"];
     psql(world, &Server::refuses(), &insert).run().is_safe();
-    let call = psql(world, &Server::refuses(), &insert);
+    let server = Server::refuses();
+    let call = psql(world, &server, &insert);
     call.with("-r 1 --backoff const:1ms").run().is("safe", 2);
     let silent = Server::silent();
     psql(world, &silent, &insert)
@@ -146,82 +147,95 @@ fn no_session(world: &mut World) {
     assert_eq!(closed.connections(), 1);
 }
 
+const INSERT: &str = "insert into t values (1)";
+
+/// Starting a cluster takes seconds: the tests of sessions share one.
 fn sessions(world: &mut World) {
     let cluster = Cluster::start();
     let server = cluster.relay();
-    let run = |world: &mut World, args: &[&str], class: &str| {
-        let all = [&["-d", "postgres"], args].concat();
-        let ran = psql(world, &server, &all).run();
-        ran.is(class, 1);
-        ran
-    };
-    let rows = |world: &mut World| {
-        let counted = run(world, &["-Atc", "select count(*) from t"], "success");
+    run(world, &server, &["-c", "create table t(a int)"]).is("success", 1);
+    refused_by_the_server(world, &server);
+    one_command_or_more(world, &server);
+    scripts(world, &server);
+    lost_after_the_effect(world, &server);
+    connecting_elsewhere_after_the_effect(world, &server);
+}
+
+fn run(world: &mut World, server: &Server, args: &[&str]) -> Ran {
+    let all = [&["-d", "postgres"], args].concat();
+    psql(world, server, &all).run()
+}
+
+/// How many rows are there now that were not there before.
+fn inserted(world: &mut World, server: &Server, during: impl FnOnce(&mut World)) -> u32 {
+    let count = |world: &mut World| {
+        let counted = run(world, server, &["-Atc", "select count(*) from t"]);
         counted.stdout.trim().parse::<u32>().unwrap()
     };
-    run(world, &["-c", "create table t(a int)"], "success");
+    let before = count(world);
+    during(world);
+    count(world) - before
+}
 
-    psql(world, &server, &["-d", "nothing", "-c", "select 1"])
-        .run()
-        .is_permanent();
-    psql(
-        world,
-        &server,
-        &["-U", "nobody", "-d", "postgres", "-c", "select 1"],
-    )
-    .run()
-    .is_permanent();
+fn refused_by_the_server(world: &mut World, server: &Server) {
+    let database = ["-d", "nothing", "-c", "select 1"];
+    psql(world, server, &database).run().is_permanent();
+    let role = ["-U", "nobody", "-d", "postgres", "-c", "select 1"];
+    psql(world, server, &role).run().is_permanent();
+}
 
-    let insert = "insert into t values (1)";
-    run(
-        world,
-        &["-c", &format!("{insert}; select nothing")],
-        "permanent",
-    );
-    assert_eq!(rows(world), 0, "one command is one transaction");
-    run(world, &["-c", insert, "-c", "select nothing"], "uncertain");
-    assert_eq!(rows(world), 1);
+/// What one command does is one transaction.
+fn one_command_or_more(world: &mut World, server: &Server) {
+    let both = format!("{INSERT}; select nothing");
+    let rows = inserted(world, server, |world| {
+        run(world, server, &["-c", &both]).is_permanent();
+    });
+    assert_eq!(rows, 0);
+    let rows = inserted(world, server, |world| {
+        run(world, server, &["-c", INSERT, "-c", "select nothing"]).is_uncertain();
+    });
+    assert_eq!(rows, 1);
+}
 
-    let script = world.write(
-        "script.sql",
-        &format!("{insert};\nselect nothing;\n{insert};\n"),
-    );
-    run(
-        world,
-        &["-v", "ON_ERROR_STOP=1", "-f", &script],
-        "uncertain",
-    );
-    assert_eq!(rows(world), 2);
-    let call = psql(world, &server, &["-d", "postgres", "-f", &script]).with("-v");
-    let ran = call.run();
-    ran.is("success", 1);
-    assert!(
-        ran.stderr
-            .contains("psql without ON_ERROR_STOP ends with 0"),
-        "{ran:#?}"
-    );
-    assert_eq!(rows(world), 4);
+fn scripts(world: &mut World, server: &Server) {
+    let text = format!("{INSERT};\nselect nothing;\n{INSERT};\n");
+    let script = world.write("script.sql", &text);
+    let rows = inserted(world, server, |world| {
+        run(world, server, &["-v", "ON_ERROR_STOP=1", "-f", &script]).is_uncertain();
+    });
+    assert_eq!(rows, 1);
+    let rows = inserted(world, server, |world| {
+        let call = psql(world, server, &["-d", "postgres", "-f", &script]);
+        let ran = call.with("-v").run();
+        let warning = "psql without ON_ERROR_STOP ends with 0";
+        assert!(ran.is("success", 1).stderr.contains(warning), "{ran:#?}");
+    });
+    assert_eq!(rows, 2);
+}
 
+fn lost_after_the_effect(world: &mut World, server: &Server) {
     let killed = "select pg_terminate_backend(pg_backend_pid())";
-    run(world, &["-c", insert, "-c", killed], "uncertain");
-    assert_eq!(rows(world), 5);
+    let rows = inserted(world, server, |world| {
+        run(world, server, &["-c", INSERT, "-c", killed]).is_uncertain();
+    });
+    assert_eq!(rows, 1);
+}
 
-    // Connecting elsewhere, where nobody listens, after something was done.
-    let elsewhere = format!(
-        "\\connect postgres idem 127.0.0.1 {}",
-        Server::refuses().port()
-    );
-    let text = format!("{insert};\n{elsewhere}\n{insert};\n");
+/// Nobody listens there, which says nothing about what was done here.
+fn connecting_elsewhere_after_the_effect(world: &mut World, server: &Server) {
+    let gone = Server::refuses();
+    let elsewhere = format!("\\connect postgres idem 127.0.0.1 {}", gone.port());
+    let text = format!("{INSERT};\n{elsewhere}\n{INSERT};\n");
     let script = world.write("elsewhere.sql", &text);
     for options in [
         &["-f", &script][..],
         &["-v", "ON_ERROR_STOP=1", "-f", &script],
-        &["-c", insert, "-c", &elsewhere],
+        &["-c", INSERT, "-c", &elsewhere],
     ] {
-        let all = [&["-d", "postgres"], options].concat();
-        let ran = psql(world, &server, &all).run();
-        assert!(ran.stderr.contains("refused"), "{ran:#?}");
-        ran.is_uncertain();
+        let rows = inserted(world, server, |world| {
+            let ran = run(world, server, options);
+            assert!(ran.is_uncertain().stderr.contains("refused"), "{ran:#?}");
+        });
+        assert_eq!(rows, 1);
     }
-    assert_eq!(rows(world), 8);
 }

@@ -115,7 +115,8 @@ fn statuses(world: &mut World) {
 }
 
 fn a_redirect_reached_the_server(world: &mut World) {
-    let elsewhere = Server::refuses().url("/");
+    let gone = Server::refuses();
+    let elsewhere = gone.url("/");
     let server = Server::always(Answer::Reply(status(302).with("Location", &elsewhere)));
     both(world, &server, "20", ["uncertain", "uncertain"]);
     assert_eq!(server.count("POST"), 4);

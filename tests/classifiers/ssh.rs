@@ -49,7 +49,8 @@ fn refused(world: &mut World) {
 
 fn refused_is_tried_again(world: &mut World) {
     configure(world);
-    let call = ssh(world, "known", &Server::refuses(), APPEND);
+    let server = Server::refuses();
+    let call = ssh(world, "known", &server, APPEND);
     call.with("-r 1 --backoff const:1ms").run().is("safe", 2);
 }
 
@@ -64,11 +65,9 @@ fn no_such_host(world: &mut World) {
 
 fn no_answer_to_the_connect(world: &mut World) {
     configure(world);
-    let port = Server::silent();
-    let line = format!(
-        "ssh -F known -o ConnectTimeout=1 -p {} 127.0.0.1 true",
-        port.port()
-    );
+    let server = Server::silent();
+    let port = server.port();
+    let line = format!("ssh -F known -o ConnectTimeout=1 -p {port} 127.0.0.1 true");
     world.line(&line).run().is_safe();
 }
 
