@@ -4,10 +4,23 @@ use std::collections::BTreeSet;
 
 use idem::policy::classify::TOOLS;
 
-/// The tools with their tests, and the rows that these prove.
-const PROVED: &[(&str, &[(&str, &[&str])])] = &[
+/// What the tests of one tool prove.
+pub struct Proved {
+    pub tool: &'static str,
+    /// The conditions of the rows that each test has to show, or fails.
+    pub rows: &'static [&'static [&'static str]],
+}
+
+const PROVED: &[Proved] = &[
     crate::curl::PROVED,
+    crate::git::PROVED,
+    crate::npm::PROVED,
+    crate::pip::PROVED,
+    crate::psql::PROVED,
     crate::python::PROVED,
+    crate::redis::PROVED,
+    crate::rsync::PROVED,
+    crate::ssh::PROVED,
     crate::wget::PROVED,
 ];
 
@@ -15,9 +28,10 @@ const PROVED: &[(&str, &[(&str, &[&str])])] = &[
 fn a_row_is_marked_as_verified_when_a_test_proves_it() {
     let proved: BTreeSet<(&str, &str)> = PROVED
         .iter()
-        .flat_map(|(tool, tests)| {
-            let rows = tests.iter().flat_map(|(_, rows)| rows.iter());
-            rows.map(|row| (*tool, *row))
+        .flat_map(|of| {
+            of.rows
+                .iter()
+                .flat_map(|rows| rows.iter().map(|row| (of.tool, *row)))
         })
         .collect();
     let marked = TOOLS.iter().flat_map(|tool| {

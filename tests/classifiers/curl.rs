@@ -55,7 +55,8 @@ fn refused(world: &mut World) {
 }
 
 fn refused_is_tried_again(world: &mut World) {
-    let line = format!("curl -sS -d a=1 {}", Server::refuses().url("/"));
+    let server = Server::refuses();
+    let line = format!("curl -sS -d a=1 {}", server.url("/"));
     let ran = world.line(&line).with("-r 2 --backoff const:1ms").run();
     ran.is("safe", 3);
 }
@@ -150,7 +151,8 @@ fn cut_answer(world: &mut World) {
 }
 
 fn silent_curl(world: &mut World) {
-    let url = Server::refuses().url("/");
+    let server = Server::refuses();
+    let url = server.url("/");
     world
         .line(&format!("curl -s -d a=1 {url}"))
         .run()

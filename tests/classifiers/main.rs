@@ -4,10 +4,18 @@
 
 mod coverage;
 mod curl;
+mod git;
 mod http;
 mod needs;
+mod npm;
+mod pip;
+mod psql;
 mod python;
+mod redis;
+mod rsync;
 mod server;
+mod ssh;
+mod sshd;
 mod system;
 mod tls;
 mod wget;
@@ -16,8 +24,11 @@ mod world;
 /// Makes tests of functions, and a list of the rows of the table that they prove.
 macro_rules! proofs {
     ($tool:literal, needs $needs:expr; $($test:ident: $rows:expr;)+) => {
-        /// Each test with the rows that its runs have to show.
-        pub const PROVED: (&str, &[(&str, &[&str])]) = ($tool, &[$((stringify!($test), &$rows)),+]);
+        /// What the tests below have to show.
+        pub const PROVED: crate::coverage::Proved = crate::coverage::Proved {
+            tool: $tool,
+            rows: &[$(&$rows),+],
+        };
 
         mod tests {
             $(#[test]

@@ -1,6 +1,8 @@
 //! The tools that the tests run, and what happens where one is missing.
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A tool's name or the pattern of its path, and the Debian package that has it; one a line. The
@@ -18,9 +20,10 @@ pub fn met(test: &str, tools: &[&str]) -> bool {
     if missing.is_empty() {
         return true;
     }
-    let packages: Vec<&str> = missing.iter().map(|tool| package(tool)).collect();
+    let packages: BTreeSet<&str> = missing.iter().map(|tool| package(tool)).collect();
+    let packages: Vec<&str> = packages.into_iter().collect();
     let message = format!(
-        "{test}: left out, {} is missing; install the packages {}",
+        "{test}: left out for want of {}; install {}",
         missing.join(", "),
         packages.join(" ")
     );
@@ -72,4 +75,9 @@ fn expand(dir: &Path, pattern: &str) -> Option<PathBuf> {
         _ => expand(&path, rest),
     };
     names.into_iter().rev().find_map(inside)
+}
+
+/// Whether the tests run as root, as they do in a container.
+pub fn is_root() -> bool {
+    Path::new("/proc/self").metadata().unwrap().uid() == 0
 }

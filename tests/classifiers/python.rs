@@ -7,7 +7,6 @@ use crate::world::{Ran, World};
 
 crate::proofs! { "python", needs ["python3", "requests"];
     refused: ["not connected"];
-    no_such_host: ["not connected"];
     no_answer_to_the_connect: ["the answer was lost"];
     hangs_after_reading: ["the answer was lost"];
     never_read: ["the answer was lost"];
@@ -63,15 +62,6 @@ fn refused(world: &mut World) {
     both(world, &Server::refuses(), "20", ["uncertain", "safe"]);
 }
 
-fn no_such_host(world: &mut World) {
-    let url = format!("http://{}.test/", "x".repeat(60));
-    let script = "import sys, requests\nrequests.adapters.HTTPAdapter\nimport socket\ndef nobody(*a, **b): raise socket.gaierror(-2, 'Name or service not known')\nsocket.getaddrinfo = nobody\nrequests.post(sys.argv[1])";
-    let python = needs::path("python3");
-    let argv = [python.to_str().unwrap(), "-c", script, &url];
-    world.call(argv).run().is_uncertain();
-    world.call(argv).with("--classifier python").run().is_safe();
-}
-
 /// A connect that timed out ends in the same base error as a lost answer.
 fn no_answer_to_the_connect(world: &mut World) {
     let server = Server::silent();
@@ -125,7 +115,8 @@ fn statuses(world: &mut World) {
 }
 
 fn a_redirect_reached_the_server(world: &mut World) {
-    let elsewhere = Server::refuses().url("/");
+    let gone = Server::refuses();
+    let elsewhere = gone.url("/");
     let server = Server::always(Answer::Reply(status(302).with("Location", &elsewhere)));
     both(world, &server, "20", ["uncertain", "uncertain"]);
     assert_eq!(server.count("POST"), 4);

@@ -1,6 +1,6 @@
 //! A server on the loopback that misbehaves as told, and counts what arrives.
 
-use std::io::copy;
+use std::io::{Read, copy};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -169,20 +169,35 @@ impl Server {
 
     /// Hands each connection on to a server at a path.
     pub fn relay(path: PathBuf) -> Server {
-        Server::start(Lives::On, move |stream, _| {
-            let Ok(inner) = UnixStream::connect(&path) else {
-                return;
-            };
-            let back = (inner.try_clone().unwrap(), stream.try_clone().unwrap());
-            let reader = thread::spawn(move || {
-                let (mut from, mut to) = back;
-                let _ = copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Both);
-            });
-            let (mut from, mut to) = (stream, inner);
+        Server::between(path, |mut from, mut to| {
             let _ = copy(&mut from, &mut to);
-            let _ = to.shutdown(Shutdown::Write);
-            reader.join().unwrap();
+        })
+    }
+
+    /// Hands each connection on to a server at a path, and ends it instead of giving the reply back.
+    pub fn loses_replies(path: PathBuf) -> Server {
+        Server::between(path, |mut from, _| {
+            let _ = from.read(&mut [0]);
+        })
+    }
+
+    fn between(
+        path: PathBuf,
+        back: impl Fn(UnixStream, TcpStream) + Send + Sync + 'static,
+    ) -> Server {
+        let back = Arc::new(back);
+        Server::start(Lives::On, move |mut stream, _| {
+            let mut inner = UnixStream::connect(&path).unwrap();
+            let ends = (inner.try_clone().unwrap(), stream.try_clone().unwrap());
+            let back = Arc::clone(&back);
+            let replies = thread::spawn(move || {
+                let whole = ends.1.try_clone().unwrap();
+                back(ends.0, ends.1);
+                let _ = whole.shutdown(Shutdown::Both);
+            });
+            let _ = copy(&mut stream, &mut inner);
+            let _ = inner.shutdown(Shutdown::Both);
+            replies.join().unwrap();
         })
     }
 

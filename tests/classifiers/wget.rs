@@ -34,7 +34,8 @@ fn post(world: &mut World, options: &str, url: &str) -> Ran {
 }
 
 fn refused(world: &mut World) {
-    let url = Server::refuses().url("/");
+    let server = Server::refuses();
+    let url = server.url("/");
     post(world, "-t1", &url).is_safe();
     post(world, "--tries=1 -T 20 -S", &url).is_safe();
     post(world, "--tries=5 -t1", &url).is_safe();
@@ -151,7 +152,8 @@ fn its_own_retry_reached_the_server(world: &mut World) {
 }
 
 fn a_redirect_reached_the_server(world: &mut World) {
-    let elsewhere = Server::refuses().url("/");
+    let gone = Server::refuses();
+    let elsewhere = gone.url("/");
     let server = Server::always(Answer::Reply(status(302).with("Location", &elsewhere)));
     for options in ["-t1", "-t1 -nv"] {
         let ran = post(world, options, &server.url("/"));

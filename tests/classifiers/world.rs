@@ -2,17 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use idem::domain::name::{Key, OpName, Scope};
-use idem::engine::event::EventKind;
-use idem::engine::store::Store;
 use idem::policy::classify::{Row, Says, Tool};
-use idem::store::sqlite::SqliteStore;
 use regex::bytes::RegexBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
+
+const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 
 /// The longest that one attempt may take, and the longest that a whole call may.
 const ATTEMPT_LIMIT: &str = "60s";
@@ -123,6 +121,11 @@ impl World {
         command
     }
 
+    /// How many lines a file of that directory has; none where there is no file.
+    pub fn lines(&self, name: &str) -> usize {
+        fs::read_to_string(self.path(name)).map_or(0, |text| text.lines().count())
+    }
+
     /// Runs a command of the test's own, which has to succeed.
     pub fn prepare(&self, command: &mut Command) -> Output {
         let output = command.stdin(Stdio::null()).output().unwrap();
@@ -145,10 +148,6 @@ impl World {
             .env("https_proxy", "http://127.0.0.1:1")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_TERMINAL_PROMPT", "0");
-    }
-
-    fn store(&self) -> PathBuf {
-        self.root.path().join("state/idem/idem.db")
     }
 
     fn note(&mut self, ran: &Ran) {
@@ -183,7 +182,7 @@ impl Call<'_> {
         let key = format!("call-{}", world.calls);
         let mut command = world.command("timeout");
         command
-            .args(["-s", "KILL", CALL_LIMIT, env!("CARGO_BIN_EXE_idem")])
+            .args(["-s", "KILL", CALL_LIMIT, IDEM])
             .args(["run", "--timeout", ATTEMPT_LIMIT, "-k", &key])
             .args(&self.options)
             .arg("--")
@@ -191,12 +190,13 @@ impl Call<'_> {
             .envs(self.env)
             .stdin(Stdio::null());
         let output = command.output().unwrap();
+        let mut ledger = world.command(IDEM);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let ran = Ran {
             code: output.status.code().unwrap_or(-1),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
-            attempts: attempts(&world.store(), &key),
+            attempts: attempts(&world.prepare(ledger.args(["log", "--json", &key])).stdout),
         };
         assert!(!ran.attempts.is_empty(), "nothing ran: {ran:?}");
         world.note(&ran);
@@ -238,27 +238,23 @@ impl Ran {
     }
 }
 
-/// The attempts of an operation, oldest first.
-fn attempts(store: &Path, key: &str) -> Vec<Attempt> {
-    let mut store = SqliteStore::open_read(store).unwrap().unwrap();
-    let name = OpName {
-        scope: Scope::new("").unwrap(),
-        key: Key::new(key).unwrap(),
-    };
-    let events = store.events(Some(&name), 0, 1000).unwrap();
-    let ended = events.iter().filter(|e| e.kind == EventKind::AttemptEnded);
-    let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or("").to_owned();
+/// The attempts that the ledger tells of, a JSON object a line.
+fn attempts(ledger: &[u8]) -> Vec<Attempt> {
+    let lines = ledger
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty());
+    let events = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
+    let ended = events.filter(|event| event["event"] == "attempt_ended");
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     ended
         .map(|event| Attempt {
-            exit: event
-                .detail
-                .get("exit_code")
-                .and_then(Value::as_u64)
+            exit: event["exit_code"]
+                .as_u64()
                 .and_then(|c| u8::try_from(c).ok()),
-            class: word(event.detail.get("class")),
-            reason: word(event.detail.get("reason")),
-            http_status: event.detail.get("http_status").and_then(Value::as_u64),
-            retry_after_ms: event.detail.get("retry_after_ms").and_then(Value::as_u64),
+            class: word(&event["class"]),
+            reason: word(&event["reason"]),
+            http_status: event["http_status"].as_u64(),
+            retry_after_ms: event["retry_after_ms"].as_u64(),
         })
         .collect()
 }
@@ -272,7 +268,9 @@ fn shows(tool: &Tool, row: &Row, attempt: &Attempt, ran: &Ran) -> bool {
     let named = format!("{}: {}", tool.name, row.condition);
     let class = attempt.class.as_str();
     match row.says {
-        Says::Class(said, _) => attempt.reason == named && class == said.word(),
+        Says::Class(said, _) | Says::About(said, _) => {
+            attempt.reason == named && class == said.word()
+        }
         Says::Tunnel(_) => attempt.reason == named && matches!(class, "safe" | "permanent"),
         Says::Fine(_) => attempt.reason == named && class == "success",
         Says::Http(_) => {

@@ -321,10 +321,28 @@ pub fn aws(call: &Invocation) -> bool {
     call.known && !call.has("s3") && call.env_is("AWS_MAX_ATTEMPTS", "1")
 }
 
-/// npm with its own retries off.
+/// npm that publishes one package, with its own retries off.
 pub fn npm(call: &Invocation) -> bool {
-    let off = call.env_is("npm_config_fetch_retries", "0") || call.sets("--fetch-retries", "0");
-    call.known && off
+    let mut retries = call.texts().filter(|a| a.starts_with("--fetch-retries"));
+    let off = match retries.next() {
+        Some(_) => retries.next().is_none() && call.sets("--fetch-retries", "0"),
+        None => call.env_is("npm_config_fetch_retries", "0"),
+    };
+    let several = |a: &str| a.starts_with("-w") || a.starts_with("--w") || a.starts_with("--ws");
+    call.known && off && !call.texts().any(|a| several(&a))
+}
+
+/// psql, or pg_dump without the further sessions of `--jobs`.
+pub fn one_session(call: &Invocation) -> bool {
+    !call
+        .texts()
+        .any(|a| a.starts_with("--j") || is_short(&a, 'j'))
+}
+
+/// kubectl that runs nothing in a container, which may say the same.
+pub fn kubectl(call: &Invocation) -> bool {
+    let running = ["exec", "run", "attach", "debug", "cp"];
+    call.known && !running.iter().any(|r| call.has(r))
 }
 
 /// psql with one command at most: what failed was rolled back.
@@ -335,10 +353,10 @@ pub fn one_command(call: &Invocation) -> bool {
     commands.count() <= 1
 }
 
-/// A gh command that sends one changing request, as its last.
+/// `gh api`, which sends one request. Other commands can send several that change something.
 pub fn gh(call: &Invocation) -> bool {
     let first = call.texts().find(|a| !a.starts_with('-'));
-    let single = first.is_some_and(|f| f == "api" || f == "issue");
+    let single = first.is_some_and(|f| f == "api");
     call.known && single && !call.has("--paginate")
 }
 

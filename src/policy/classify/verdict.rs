@@ -235,7 +235,8 @@ impl Weighing<'_> {
                 .filter_map(|at| Some((*at, tool.rows.get(*at)?)));
             rows.find_map(|(at, row)| self.finding(row, Some((line, at))))
         });
-        let worst = by_lines.max_by_key(|f| weight(f.class));
+        // Among equals the first row of the table.
+        let worst = by_lines.rev().max_by_key(|f| weight(f.class));
         worst.or_else(|| self.by_code(tool))
     }
 

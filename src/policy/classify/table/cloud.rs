@@ -84,14 +84,14 @@ pub static KUBECTL: Tool = Tool {
         row(
             "not connected",
             &[(1, 1)],
-            r"was refused|no such host|dial tcp",
-            safe(proof::always),
+            r"^(The connection to the server .* was refused|Unable to connect to the server: .*(no such host|dial tcp))",
+            safe(proof::kubectl),
         ),
         row(
             "the server throttles",
             &[(1, 1)],
-            r"TooManyRequests",
-            throttled(proof::always),
+            r"\(TooManyRequests\)",
+            throttled(proof::kubectl),
         ),
         row(
             "an error of the server",
@@ -125,6 +125,13 @@ pub static TERRAFORM: Tool = Tool {
     name: "terraform",
     commands: &["terraform", "tofu"],
     rows: &[
+        row(
+            "it had begun to change something",
+            FAILED,
+            r": (Creating|Modifying|Destroying)\.\.\.",
+            Says::Repeats,
+        )
+        .on_stdout(),
         row(
             "halted in the middle",
             &[(1, 1)],
@@ -205,7 +212,8 @@ pub static DOCKER_RUN: Tool = Tool {
             "no daemon",
             &[(125, 125)],
             r"Cannot connect to the Docker daemon",
-            safe(proof::always),
+            // What runs in the container may say the same.
+            safe(proof::named),
         ),
     ],
     ..TOOL

@@ -13,8 +13,8 @@ pub static PSQL: Tool = Tool {
         row(
             "no session",
             &[(1, 2)],
-            r"error: connection to server .*(refused|timeout expired|reset|too many clients)|could not translate host",
-            safe(proof::always),
+            r"^(psql|pg_dump): error: (connection to server .*(refused|timeout expired|reset|too many clients)|could not translate host)",
+            safe(proof::one_session),
         )
         .seen(),
         row("no such database or role", &[(1, 2)], r"FATAL: +(database|role)", PERMANENT).seen(),
@@ -44,19 +44,19 @@ pub static MYSQL: Tool = Tool {
         row(
             "the session was lost",
             &[(1, 1)],
-            r"2013 .*during query",
+            r"^ERROR 2013 .*during query",
             UNCERTAIN,
         ),
         row(
             "no session",
             &[(1, 1)],
-            r"ERROR 200[235]|'handshake:|1040",
+            r"^ERROR (200[235] \(HY000\): |2013 .*'handshake: |1040 \(.*\): )",
             safe(proof::always),
         ),
         row(
             "refused by the server",
             &[(1, 1)],
-            r"1045|1049|1064|1062",
+            r"^ERROR (1045|1049|1064|1062) ",
             PERMANENT,
         ),
     ],

@@ -17,28 +17,49 @@ pub static NPM: Tool = Tool {
         "--workspace",
     ],
     rows: &[
+        // Scripts that run after the upload can fail in any words, those of npm included.
+        row(
+            "a script of the package failed",
+            FAILED,
+            r"^npm (error|ERR!) command (failed|sh)",
+            UNCERTAIN,
+        )
+        .seen(),
         row(
             "the answer was lost",
             &[(1, 1)],
-            r"ECONNRESET|FETCH_ERROR",
+            r"^npm (error|ERR!) code (ECONNRESET|FETCH_ERROR)",
             UNCERTAIN,
         )
         .seen(),
         row(
             "not connected",
             &[(1, 1)],
-            r"ECONNREFUSED",
+            r"^npm (error|ERR!) code ECONNREFUSED",
             safe(proof::npm),
         )
         .seen(),
         row(
             "an HTTP error",
             &[(1, 1)],
-            r"\bE(\d{3})\b",
+            r"^npm (?:error|ERR!) code E(\d{3})$",
             Says::Http(proof::npm),
         )
         .seen(),
-        row("nobody is logged in", &[(1, 1)], r"ENEEDAUTH", PERMANENT).seen(),
+        row(
+            "no login, or no package to publish",
+            &[(1, 1), (254, 254)],
+            r"^npm (error|ERR!) code (ENEEDAUTH|EOTP|EPRIVATE|EJSONPARSE|ENOENT)",
+            PERMANENT,
+        )
+        .seen(),
+        row(
+            "another error",
+            &[(1, 1)],
+            r"^npm (error|ERR!) code ",
+            UNCERTAIN,
+        )
+        .seen(),
     ],
     ..TOOL
 };
@@ -90,6 +111,13 @@ pub static CARGO: Tool = Tool {
     subcommands: &["publish"],
     valued: &["--config", "-Z", "-C", "--color"],
     rows: &[
+        // It looks at the index again, to see what it has uploaded.
+        row(
+            "it had uploaded a package",
+            FAILED,
+            r"^ *Uploaded ",
+            Says::Repeats,
+        ),
         row(
             "the index was not reached",
             &[(101, 101)],
@@ -116,6 +144,12 @@ pub static APT: Tool = Tool {
     name: "apt-get",
     commands: &["apt-get", "apt"],
     rows: &[
+        row(
+            "a script of a package failed",
+            &[(100, 100)],
+            r"Sub-process .* returned an error",
+            UNCERTAIN,
+        ),
         row(
             "the lock is held",
             &[(100, 100)],

@@ -218,6 +218,8 @@ pub static PYTHON: Tool = Tool {
 const BEFORE_LOGIN: &str = r"^(ssh: connect to host|ssh: Could not resolve hostname|.*banner exchange|kex_exchange_identification)";
 const LOGIN_REFUSED: &str = r"Permission denied \(|Host key verification failed|Bad configuration";
 
+const CONNECTION_LOST: &str = r"^(Connection to .* closed by remote host|client_loop: |Read from remote host |Timeout, server )";
+
 pub static SSH: Tool = Tool {
     name: "ssh",
     commands: &["ssh"],
@@ -247,7 +249,7 @@ pub static SSH: Tool = Tool {
         row(
             "the connection was lost",
             &[(255, 255)],
-            r"closed by remote host",
+            CONNECTION_LOST,
             UNCERTAIN,
         )
         .seen(),
@@ -347,9 +349,16 @@ pub static GIT: Tool = Tool {
             .on_either()
             .seen(),
         row(
-            "the connection was lost",
+            "the ssh connection was lost",
             &[(1, 1), (128, 128)],
-            r"^(fatal: the remote end hung up|send-pack: unexpected|error: remote unpack failed|Connection to .* closed by remote host)",
+            CONNECTION_LOST,
+            UNCERTAIN,
+        )
+        .seen(),
+        row(
+            "the other end was lost",
+            &[(128, 128)],
+            r"^fatal: the remote end hung up",
             UNCERTAIN,
         )
         .seen(),

@@ -105,9 +105,9 @@ fn seen_endings_are_told() {
             UNCERTAIN,
         ),
         (
-            "wget -nv --tries 1 --max-redirect=0 --post-data a=1 http://127.0.0.1:17999/",
+            "wget --tries 1 --post-data a=1 http://127.0.0.1:17999/",
             4,
-            "failed: Connection refused.",
+            "Connecting to 127.0.0.1:17999... failed: Connection refused.",
             SAFE,
         ),
         (
@@ -175,7 +175,7 @@ fn seen_endings_are_told() {
             "ssh h true",
             255,
             "kex_exchange_identification: Connection closed by remote host",
-            SAFE,
+            UNCERTAIN,
         ),
         (
             "ssh h true",
@@ -366,6 +366,67 @@ fn seen_endings_are_told() {
             SAFE,
         ),
         ("nosuch", 75, "", None),
+        (
+            "mysql x",
+            1,
+            "ERROR 2002 (HY000): Can't connect to server on '127.0.0.1' (115)",
+            SAFE,
+        ),
+        (
+            "mysql x",
+            1,
+            "ERROR 2002 (HY000) at line 4: Can't connect to server on '127.0.0.1' (115)",
+            UNCERTAIN,
+        ),
+        (
+            "mysql x",
+            1,
+            "ERROR 1062 (23000) at line 2: Duplicate entry '1040' for key 'PRIMARY'",
+            PERMANENT,
+        ),
+        (
+            "kubectl exec p -- deploy",
+            1,
+            "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+            UNCERTAIN,
+        ),
+        (
+            "docker run img deploy",
+            125,
+            "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
+            UNCERTAIN,
+        ),
+        (
+            "cargo publish",
+            101,
+            "error: download of config.json failed",
+            SAFE,
+        ),
+        (
+            "cargo publish",
+            101,
+            "    Uploaded a v1.0.0 to registry\nerror: download of config.json failed",
+            UNCERTAIN,
+        ),
+        (
+            "apt-get install a",
+            100,
+            "E: Could not get lock /var/lib/dpkg/lock\nE: Sub-process /usr/bin/dpkg returned an error code (1)",
+            UNCERTAIN,
+        ),
+        ("gh api -X POST x", 1, "error connecting to api.test", SAFE),
+        (
+            "gh issue create",
+            1,
+            "error connecting to api.test",
+            UNCERTAIN,
+        ),
+        (
+            "npm publish --fetch-retries=0",
+            1,
+            "npm error code ECONNREFUSED\nnpm error code ETIMEDOUT",
+            UNCERTAIN,
+        ),
     ];
     for (line, code, stderr, expected) in rows {
         assert_eq!(
