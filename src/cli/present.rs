@@ -547,6 +547,11 @@ fn target(fd: i32) -> Target {
 
 /// One line on stderr. Where stderr cannot be written there is nobody to tell.
 pub fn say_line(line: &str) {
-    let text = format!("idem: {}\n", line.replace('\n', " "));
+    // What a user or another program wrote must not move the cursor of whoever reads it.
+    let line: String = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let text = format!("idem: {line}\n");
     let _ = io::stderr().write_all(text.as_bytes());
 }

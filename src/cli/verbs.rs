@@ -1,6 +1,6 @@
 //! The verbs and their options.
 
-use super::options::{self, add_groups, store_arg};
+use super::options::{self, add_groups, global_args};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use std::ffi::OsString;
@@ -105,13 +105,14 @@ pub fn command(verb: &'static Verb) -> Command {
         .about(verb.about)
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true);
-    (verb.build)(command).arg(store_arg())
+    let everyday = !matches!(verb.name, "run" | "key");
+    (verb.build)(command).args(global_args(everyday))
 }
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   idem run --key 'backup-{day}' --ttl 48h -- pg_dump -f /srv/b.sql shop
-  idem run --key deploy-v42 --timeout 10m --probe './is-live v42' -- ./deploy v42
+  idem run --key deploy-v42 -t 10m --probe './is-live v42' -- ./deploy v42
   idem run --key pay-1234 --json --idempotent --retries 3 -- ./pay 1234";
 
 /// The command line of `run` with no more of its options than occur among `words`: building all of them
@@ -120,7 +121,7 @@ pub fn run_as_typed(words: &[OsString]) -> Command {
     let command = Command::new("run").disable_version_flag(true);
     options::add_typed(command, options::RUN_GROUPS, words)
         .arg(command_arg().required(true))
-        .arg(store_arg())
+        .args(global_args(false))
 }
 
 fn run(command: Command) -> Command {
@@ -280,8 +281,9 @@ fn resolve(command: Command) -> Command {
 
 fn approve(command: Command) -> Command {
     decision(command).after_help(
-        "Shows the command, its directory and its preview, and asks. The approval holds for exactly this
-command, directory and program, and is used up by the next run. Needs a terminal or --yes.",
+        "Shows the command, its directory and its preview, and asks. The approval holds\n\
+         for exactly this command, directory and program, and is used up by the next\n\
+         run. Needs a terminal or --yes.",
     )
 }
 
