@@ -2,8 +2,9 @@
 
 use super::{dry_run, keeping};
 use crate::cli::exit;
-use crate::cli::parse::flag;
+use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
+use crate::cli::require;
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
@@ -45,16 +46,17 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         ancestry: living_ancestry(),
         cwd: working_directory(),
     };
-    if flag(matches, "dry-run") {
-        return dry_run::run(matches, &around);
+    let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+    require::check(&layers).map_err(|e| anyhow!(e))?;
+    if layers.flag("dry-run") {
+        return dry_run::run(&layers, &around);
     }
-    let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
-    let (store_path, default_store) =
-        settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+    let speech = settings::speech(&layers).map_err(|e| anyhow!(e))?;
+    let (store_path, default_store) = settings::store_path(&layers).map_err(|e| anyhow!(e))?;
     let mut batches =
         |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
     let spool_dir = super::key::spool_dir(&store_path);
-    let (named, plan) = understand(matches, &around, &spool_dir, &mut batches)?;
+    let (named, plan) = understand(&layers, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     let mut call = Call {
         plan: &plan,
@@ -74,24 +76,24 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 
 /// Options to a plan. What was read of stdin to make a key is put back in its place.
 pub(super) fn understand(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     around: &Surroundings<'_>,
     spool_dir: &Path,
     batches: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(Named, Plan)> {
-    let argv = settings::command(matches)
+    let argv = settings::command(layers.matches())
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();
     let stdin = io::stdin();
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), spool_dir, batches);
-    let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
-    let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
+    let named = settings::named(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
+    let fingerprint = settings::fingerprint(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
         put_in_place(&file)
             .map_err(|e| anyhow!("stdin cannot be put back: {e}; nothing was run"))?;
     }
-    let plan = settings::plan(matches, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
+    let plan = settings::plan(layers, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
     Ok((named, plan))
 }
 
