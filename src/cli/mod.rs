@@ -3,6 +3,7 @@
 pub mod attempts;
 pub mod completion;
 pub mod config;
+pub mod decision_log;
 pub mod exit;
 pub mod explain;
 pub mod guard_text;
