@@ -1,5 +1,6 @@
 //! `idem run`.
 
+use super::notice::{self, Unknown};
 use super::{dry_run, keeping};
 use crate::cli::exit;
 use crate::cli::layers::Layers;
@@ -18,7 +19,7 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
 use crate::engine::plan::{Plan, StdinMode};
-use crate::engine::store::{Change, Store, StoreError, StoreResult};
+use crate::engine::store::{Change, ClaimId, Store, StoreError, StoreResult};
 use crate::policy::nested::Inner;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
@@ -34,6 +35,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Why an outcome is unknown whose keeper is not there to say so.
+const OWNER_GONE: &str = "whoever ran it is gone";
 
 /// Runs the verb; the error is one line for the user.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
@@ -68,10 +72,13 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
+        lost: None,
     };
     let outcome = front::call(&mut call, &plan)?;
     let derived = named.source == KeySource::Derived;
-    Ok(finish(&mut call, outcome, derived))
+    let code = finish(&mut call, outcome, derived);
+    call.tell_of_lost();
+    Ok(code)
 }
 
 /// Options to a plan. What was read of stdin to make a key is put back in its place.
@@ -125,6 +132,8 @@ struct Call<'a> {
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
+    /// The claim whose owner this call was the first to find gone.
+    lost: Option<ClaimId>,
 }
 
 impl Call<'_> {
@@ -150,6 +159,19 @@ impl Call<'_> {
                 "stdin could not be read to its end: {e}; nothing was run"
             ))
         })
+    }
+
+    /// Tells `--on-unknown` of the owner that was found gone.
+    fn tell_of_lost(&mut self) {
+        self.drop_store();
+        if let (Some(claim), Some(command)) = (self.lost.take(), &self.plan.helpers.on_unknown) {
+            let unknown = Unknown {
+                command: command.clone(),
+                claim,
+                reason: OWNER_GONE.to_owned(),
+            };
+            notice::tell_in_background(unknown, self.path.clone());
+        }
     }
 
     /// Waiting keeps no connection: its read mark would keep the log from being folded in.
@@ -230,26 +252,28 @@ impl Caller for Call<'_> {
     fn note_owner_lost(&mut self, record: &Record) {
         self.drop_store();
         let generation = record.generation;
-        let reason = "whoever ran it is gone";
         let at = clock::now();
+        let mut first = false;
         // Who cannot write sees the same by looking, so a failure changes nothing.
-        let _ = SqliteStore::open_write(&self.path).and_then(|mut store| {
-            store.change(&self.plan.name, &mut |found| match found {
-                Some(found) if found.generation == generation && found.state == State::Running => {
-                    Change::OwnerLost {
-                        at: at.clone(),
-                        reason: reason.to_owned(),
-                        events: vec![NewEvent {
-                            at: at.wall,
-                            kind: EventKind::OwnerLost,
-                            attempt: None,
-                            detail: ledger::because(reason),
-                        }],
-                    }
+        let noted = SqliteStore::open_write(&self.path).and_then(|mut store| {
+            store.change(&self.plan.name, &mut |found| {
+                first = found.is_some_and(|found| {
+                    found.generation == generation && found.state == State::Running
+                });
+                if first {
+                    owner_lost(&at)
+                } else {
+                    Change::Leave
                 }
-                _ => Change::Leave,
             })
         });
+        if first && noted.is_ok() {
+            self.lost = Some(ClaimId {
+                name: self.plan.name.clone(),
+                generation,
+                nonce: record.nonce,
+            });
+        }
     }
 
     fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
@@ -279,6 +303,19 @@ impl Caller for Call<'_> {
             KeeperEnd::LookAgain => Delegated::LookAgain,
             end => Delegated::Ended(end),
         })
+    }
+}
+
+fn owner_lost(at: &Stamp) -> Change {
+    Change::OwnerLost {
+        at: at.clone(),
+        reason: OWNER_GONE.to_owned(),
+        events: vec![NewEvent {
+            at: at.wall,
+            kind: EventKind::OwnerLost,
+            attempt: None,
+            detail: ledger::because(OWNER_GONE),
+        }],
     }
 }
 

@@ -1,3 +1,4 @@
+use super::super::layers::Layers;
 use super::super::parse::{Typed, parse};
 use super::super::render::fixtures::{now, running, succeeded, view};
 use super::super::settings::{self, Surroundings};
@@ -27,17 +28,19 @@ fn explained_below(
     let Ok(Typed::Verb { matches, .. }) = parse(&words) else {
         panic!("not a verb: {line}");
     };
+    let env = |_: &str| None;
+    let layers = Layers::read(&matches, &env).unwrap();
     let around = Surroundings {
-        env: &|_| None,
+        env: &env,
         now: now(),
         monotonic: 100 * S,
         ancestry,
         cwd: b"/srv/app".to_vec(),
     };
     let mut facts = FakeFacts::default();
-    let named = settings::named(&matches, &around, &mut facts).unwrap();
-    let fingerprint = settings::fingerprint(&matches, &around, &mut facts).unwrap();
-    let plan = settings::plan(&matches, &around, &named, fingerprint).unwrap();
+    let named = settings::named(&layers, &around, &mut facts).unwrap();
+    let fingerprint = settings::fingerprint(&layers, &around, &mut facts).unwrap();
+    let plan = settings::plan(&layers, &around, &named, fingerprint).unwrap();
     let argv: Vec<Vec<u8>> = plan
         .running
         .argv
