@@ -220,12 +220,12 @@ fn output(command: Command) -> Command {
         .arg(text(
             "attempt",
             "N|G.N",
-            "The output of attempt N: of the latest generation that has any, or of generation G",
+            "Attempt N of the latest generation, or of G",
         ))
         .after_help(
-            "Ends with the stored exit code; with 120 while it runs, 122 where its outcome is unknown or it\n\
-             is held, 1 where there is no such operation or attempt. An attempt that died of signal n ends\n\
-             with 128+n.",
+            "Ends with the stored exit code; with 120 while it runs, 122 where its outcome\n\
+             is unknown or it is held, 1 where there is no such operation or attempt. An\n\
+             attempt that died of signal n ends with 128+n.",
         )
 }
 
@@ -240,8 +240,8 @@ fn wait(command: Command) -> Command {
         ))
         .arg(json_arg().help("Print one JSON object instead of the streams"))
         .after_help(
-            "Prints the stored streams and ends with the stored exit code; with 122 where the outcome is\n\
-             unknown or it is held, 1 where there is no such operation.",
+            "Prints the stored streams and ends with the stored exit code; with 122 where\n\
+             the outcome is unknown or it is held, 1 where there is no such operation.",
         )
 }
 
@@ -274,8 +274,8 @@ fn resolve(command: Command) -> Command {
             .conflicts_with("not-done"),
         )
         .after_help(
-            "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where it is held, 1\n\
-             where it is not there, 125 where it is settled already.",
+            "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where\n\
+             it is held, 1 where it is not there, 125 where it is settled already.",
         )
 }
 
@@ -318,8 +318,8 @@ fn forget(command: Command) -> Command {
             "Also those that are running, unknown or held",
         ))
         .after_help(
-            "A glob stays within the scope. Whatever can be deleted is; ends with 125 where something was\n\
-             kept for want of --force, 1 where something is not there.",
+            "A glob stays within the scope. Whatever can be deleted is; ends with 125 where\n\
+             something was kept for want of --force, 1 where something is not there.",
         )
 }
 
