@@ -396,8 +396,9 @@ fn inherited_deadline(around: &Surroundings<'_>) -> Option<UnixMs> {
 
 fn retry(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<RetryPlan, UsageError> {
     let retries = optional(layers, "retries", |text| {
-        text.parse::<u32>()
-            .map_err(|_| format!("cannot read the number `{text}`: write one like 3"))
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse::<u32>().ok().filter(|_| digits);
+        number.ok_or_else(|| format!("cannot read the number `{text}`: write one like 3"))
     })?;
     Ok(RetryPlan {
         // A nice-to-have must not add load to what is in trouble.

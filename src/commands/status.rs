@@ -9,6 +9,7 @@ use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
 use crate::cli::view::View;
 use crate::cli::{attempts, exit, operation_json, present::say_line};
+use crate::domain::keyparts::task_name;
 use crate::domain::name::OpName;
 use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
@@ -189,7 +190,7 @@ impl Wanted {
             filter: Filter {
                 glob: glob.map(str::to_owned),
                 scope: context.scope.clone(),
-                task: text(matches, "task")?.map(str::to_owned),
+                task: text(matches, "task")?.map(task).transpose()?,
                 states: stored_states(&states),
                 since,
                 limit: None,
@@ -252,6 +253,11 @@ fn since(text: &str, now: UnixMs) -> Result<UnixMs> {
             Ok(UnixMs(now.0.saturating_sub(ms)))
         }
     }
+}
+
+fn task(name: &str) -> Result<String> {
+    let name = task_name(name.as_bytes()).map_err(|e| anyhow!("--task: {e}"))?;
+    Ok(name.to_string())
 }
 
 fn limit(text: &str) -> Result<u32> {
