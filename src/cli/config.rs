@@ -111,6 +111,12 @@ impl Config {
         Ok(config)
     }
 
+    /// A configuration for tests, without a file.
+    #[cfg(test)]
+    pub fn of_text(path: &str, text: &str, chosen: Option<String>) -> Result<Config, UsageError> {
+        Config::parse(path.into(), text, None, chosen)
+    }
+
     fn check_profile(&self) -> Result<(), UsageError> {
         let Some(chosen) = &self.chosen else {
             return Ok(());
@@ -469,3 +475,6 @@ fn integer(value: &DeValue<'_>) -> Option<String> {
     let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok()?;
     Some(number.to_string())
 }
+
+#[cfg(test)]
+mod tests;

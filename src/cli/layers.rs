@@ -203,3 +203,113 @@ fn typed_value<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a OsStr> {
     let word = matches.try_get_one::<String>(name).ok().flatten();
     word.map(OsStr::new)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse::{Typed, parse};
+
+    const TEXT: &str = "[defaults]\nttl = '1h'\nscope = 'd'\nquiet = true\nretries = 1\n\
+                        [profile.p]\nscope = 'p'\nquiet = false\nstore = '/p.db'\n";
+
+    fn with_layers<T>(line: &str, env: &[(&str, &str)], look: impl FnOnce(&Layers<'_>) -> T) -> T {
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let Ok(Typed::Verb { matches, .. }) = parse(&arguments) else {
+            panic!("{line}");
+        };
+        let env = |name: &str| {
+            let found = env.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let profile = matches.get_one::<OsString>("profile");
+        let profile = profile.map(|name| name.to_str().expect("text").to_owned());
+        let config = Config::of_text("/c.toml", TEXT, profile).expect("a configuration");
+        look(&Layers {
+            matches: &matches,
+            env: &env,
+            config: Some(config),
+        })
+    }
+
+    fn given(line: &str, env: &[(&str, &str)], name: &str) -> Option<(String, String)> {
+        with_layers(line, env, |layers| {
+            let given = layers.get(name)?;
+            let value = given.value.to_str().expect("text").to_owned();
+            Some((value, layers.label(name, &given.origin)))
+        })
+    }
+
+    #[test]
+    fn option_before_environment_before_profile_before_defaults() {
+        let env = [("IDEM_SCOPE", "e")];
+        let of = |line, env| given(line, env, "scope").expect("a scope");
+        let is = |value: &str, label: &str| (value.to_owned(), label.to_owned());
+        assert_eq!(
+            of("run --profile p --scope o -- x", &env),
+            is("o", "--scope")
+        );
+        assert_eq!(of("run --profile p -- x", &env), is("e", "IDEM_SCOPE"));
+        assert_eq!(
+            of("run --profile p -- x", &[]),
+            is("p", "/c.toml: [profile.p] scope")
+        );
+        assert_eq!(of("run -- x", &[]), is("d", "/c.toml: [defaults] scope"));
+        assert_eq!(given("run -- x", &[], "probe"), None);
+    }
+
+    #[test]
+    fn variables_stand_for_their_own_options_only() {
+        let env = [("IDEM_KEY", "k"), ("IDEM_TTL", "9h"), ("IDEM_STORE", "/e")];
+        let value = |name| given("run --profile p -- x", &env, name).map(|(value, _)| value);
+        assert_eq!(value("key").as_deref(), Some("k"));
+        assert_eq!(value("store").as_deref(), Some("/e"));
+        assert_eq!(value("ttl").as_deref(), Some("1h"));
+    }
+
+    #[test]
+    fn switches_are_layered_too() {
+        let on = |line: &str, name: &str| {
+            with_layers(line, &[], |layers| {
+                layers.switched_on(name).map(|origin| origin.to_string())
+            })
+        };
+        assert_eq!(on("run -- x", "quiet").as_deref(), Some("[defaults]"));
+        assert_eq!(on("run --profile p -- x", "quiet"), None);
+        assert_eq!(
+            on("run --profile p -q -- x", "quiet").as_deref(),
+            Some("option")
+        );
+        assert_eq!(on("run -- x", "json"), None);
+    }
+
+    #[test]
+    fn a_verb_without_an_option_may_be_asked_for_it() {
+        let value = given("batch b", &[], "ttl").map(|(value, _)| value);
+        assert_eq!(value.as_deref(), Some("1h"));
+        assert!(with_layers("batch b", &[], |layers| layers.flag("quiet")));
+        assert_eq!(given("batch b", &[], "probe"), None);
+    }
+
+    #[test]
+    fn everything_that_is_given_is_listed_with_its_origin() {
+        let env = [("IDEM_KEY", "k")];
+        let listed = with_layers("run --ttl 2h --json --profile p -- x", &env, |layers| {
+            let all = layers.origins().into_iter();
+            all.map(|one| format!("{}={} {}", one.option, one.value, one.origin))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(
+            listed,
+            [
+                "key=k IDEM_KEY",
+                "scope=p /c.toml: [profile.p]",
+                "ttl=2h option",
+                "retries=1 /c.toml: [defaults]",
+                "json=true option",
+                "quiet=false /c.toml: [profile.p]",
+                "store=/p.db /c.toml: [profile.p]",
+                "profile=p option",
+            ]
+        );
+    }
+}
