@@ -117,6 +117,7 @@ impl Look {
             plan,
             named,
             key_from: key_from(layers, named),
+            given: layers.origins(),
             store_exists: self.store.is_some(),
             found,
             previous_runs,

@@ -291,3 +291,25 @@ fn required_questions_must_be_answered() {
     end(place.line("key -- true")).code(0);
     end(place.line("status")).code(0);
 }
+
+#[test]
+fn a_dry_run_shows_where_each_option_comes_from() {
+    let place = Place::new();
+    place.configure(
+        "[defaults]\nttl = '48h'\nretries = 2\n[profile.deploy]\nretries = 5\nquiet = true\n",
+    );
+    let mut command = place.line("run --dry-run --profile deploy --timeout 9m");
+    command.args(["--", "true"]).env("IDEM_KEY", "from-env");
+    let done = end(command).code(0);
+    let file = place.config_file();
+    for line in [
+        "key = from-env (IDEM_KEY)".to_owned(),
+        "timeout = 9m (option)".to_owned(),
+        format!("ttl = 48h ({}: [defaults])", file.display()),
+        format!("retries = 5 ({}: [profile.deploy])", file.display()),
+        format!("quiet = true ({}: [profile.deploy])", file.display()),
+    ] {
+        assert!(done.out.contains(&line), "{line}\n{done}");
+    }
+    assert!(!place.store().exists());
+}

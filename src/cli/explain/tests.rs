@@ -52,6 +52,7 @@ fn explained_below(
         plan: &plan,
         named: &named,
         key_from: "from --key".into(),
+        given: layers.origins(),
         store: "/srv/idem.db".into(),
         store_exists: false,
         found: None,
@@ -76,6 +77,18 @@ fn text(line: &str) -> String {
 
 fn has(page: &str, wanted: &str) {
     assert!(page.contains(wanted), "{wanted} is not in\n{page}");
+}
+
+#[test]
+fn what_was_given_is_shown_with_its_layer() {
+    let (page, object) = explained("run --key k --ttl 1h -q -- true", |_| {});
+    has(&page, "options     key = k (option)\n");
+    has(
+        &page,
+        "            ttl = 1h (option)\n            quiet = true (option)\n",
+    );
+    let wanted = serde_json::json!({"option": "ttl", "value": "1h", "origin": "option"});
+    assert_eq!(object["options"][1], wanted);
 }
 
 #[test]
