@@ -39,8 +39,6 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete records')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Print the key that run would use for the same options')
             [CompletionResult]::new('batch', 'batch', [CompletionResultType]::ParameterValue, 'Print a batch''s persistent random name')
-            [CompletionResult]::new('task', 'task', [CompletionResultType]::ParameterValue, 'Open, show or end a task, whose steps share retries and time')
-            [CompletionResult]::new('breaker', 'breaker', [CompletionResultType]::ParameterValue, 'Show breakers, or move one')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print shell completions')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page of idem or of a verb')
             break
@@ -281,26 +279,6 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--rotate', '--rotate', [CompletionResultType]::ParameterName, 'Mint a new random name')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            break
-        }
-        'idem;task' {
-            [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
-            [CompletionResult]::new('--retries', '--retries', [CompletionResultType]::ParameterName, 'With open: retries of all its steps together [default: as many as each allows itself]')
-            [CompletionResult]::new('--deadline', '--deadline', [CompletionResultType]::ParameterName, 'With open: when all of it must be over')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]')
-            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'With show: print JSON')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
-            break
-        }
-        'idem;breaker' {
-            [CompletionResult]::new('--cooldown', '--cooldown', [CompletionResultType]::ParameterName, 'How long it then stays open [default: 30s]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]')
-            [CompletionResult]::new('--reset', '--reset', [CompletionResultType]::ParameterName, 'Close it: let everyone in')
-            [CompletionResult]::new('--trip', '--trip', [CompletionResultType]::ParameterName, 'Open it: let nobody in for a while')
-            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
         }
         'idem;completions' {

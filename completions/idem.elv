@@ -36,8 +36,6 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand forget 'Delete records'
             cand key 'Print the key that run would use for the same options'
             cand batch 'Print a batch''s persistent random name'
-            cand task 'Open, show or end a task, whose steps share retries and time'
-            cand breaker 'Show breakers, or move one'
             cand completions 'Print shell completions'
             cand man 'Print the manual page of idem or of a verb'
         }
@@ -267,24 +265,6 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --rotate 'Mint a new random name'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
-        }
-        &'idem;task'= {
-            cand --scope 'Name space of the key [env: IDEM_SCOPE]'
-            cand --retries 'With open: retries of all its steps together [default: as many as each allows itself]'
-            cand --deadline 'With open: when all of it must be over'
-            cand --store 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]'
-            cand --json 'With show: print JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
-        }
-        &'idem;breaker'= {
-            cand --cooldown 'How long it then stays open [default: 30s]'
-            cand --store 'The store''s file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]'
-            cand --reset 'Close it: let everyone in'
-            cand --trip 'Open it: let nobody in for a while'
-            cand --json 'Print JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
         }
         &'idem;completions'= {
             cand --store 'The store''s file [env: IDEM_STORE]'
