@@ -39,6 +39,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete records')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Print the key that run would use for the same options')
             [CompletionResult]::new('batch', 'batch', [CompletionResultType]::ParameterValue, 'Print a batch''s persistent random name')
+            [CompletionResult]::new('task', 'task', [CompletionResultType]::ParameterValue, 'Open, show or end a task, whose steps share retries and time')
+            [CompletionResult]::new('breaker', 'breaker', [CompletionResultType]::ParameterValue, 'Show breakers, or move one')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print shell completions')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page of idem or of a verb')
             break
@@ -281,6 +283,30 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'idem;task' {
+            [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
+            [CompletionResult]::new('--retries', '--retries', [CompletionResultType]::ParameterName, 'With open: retries of all its steps together')
+            [CompletionResult]::new('--deadline', '--deadline', [CompletionResultType]::ParameterName, 'With open: when all of it must be over')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'With show: print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;breaker' {
+            [CompletionResult]::new('--cooldown', '--cooldown', [CompletionResultType]::ParameterName, 'How long it then stays open [default: 30s]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--reset', '--reset', [CompletionResultType]::ParameterName, 'Close it: let everyone in')
+            [CompletionResult]::new('--trip', '--trip', [CompletionResultType]::ParameterName, 'Open it: let nobody in for a while')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'idem;completions' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
@@ -301,7 +327,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
 
     $words = @($commandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
     $verb = $words | Where-Object { -not $_.StartsWith('-') } | Select-Object -First 1
-    if (('status log output wait resolve forget' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
+    if (('status log output wait resolve approve reject forget' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
         $completions += @(& idem __complete keys "=$wordToComplete" @words 2>$null | ForEach-Object {
             $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
             [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)

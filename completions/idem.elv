@@ -36,6 +36,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand forget 'Delete records'
             cand key 'Print the key that run would use for the same options'
             cand batch 'Print a batch''s persistent random name'
+            cand task 'Open, show or end a task, whose steps share retries and time'
+            cand breaker 'Show breakers, or move one'
             cand completions 'Print shell completions'
             cand man 'Print the manual page of idem or of a verb'
         }
@@ -266,6 +268,28 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'idem;task'= {
+            cand --scope 'Name space of the key [env: IDEM_SCOPE]'
+            cand --retries 'With open: retries of all its steps together'
+            cand --deadline 'With open: when all of it must be over'
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'With show: print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;breaker'= {
+            cand --cooldown 'How long it then stays open [default: 30s]'
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --reset 'Close it: let everyone in'
+            cand --trip 'Open it: let nobody in for a while'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'idem;completions'= {
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
@@ -281,7 +305,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
     ]
-    if (and (> (count $words) 2) (has-value [status log output wait resolve forget] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
+    if (and (> (count $words) 2) (has-value [status log output wait resolve approve reject forget] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
         try {
             (external idem) __complete keys '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
         } catch { }

@@ -40,6 +40,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "reject" -d 'Keep a held c
 complete -c idem -n "__fish_idem_needs_command" -f -a "forget" -d 'Delete records'
 complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key that run would use for the same options'
 complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\'s persistent random name'
+complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
+complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print shell completions'
 complete -c idem -n "__fish_idem_needs_command" -f -a "man" -d 'Print the manual page of idem or of a verb'
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -d 'The operation\'s name, e.g. backup-{day} [env: IDEM_KEY]' -r
@@ -242,6 +244,22 @@ complete -c idem -n "__fish_idem_using_subcommand batch" -l config -d 'The confi
 complete -c idem -n "__fish_idem_using_subcommand batch" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand batch" -l rotate -d 'Mint a new random name'
 complete -c idem -n "__fish_idem_using_subcommand batch" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand task" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l retries -d 'With open: retries of all its steps together' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l deadline -d 'With open: when all of it must be over' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand task" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand task" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand task" -l json -d 'With show: print JSON'
+complete -c idem -n "__fish_idem_using_subcommand task" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l cooldown -d 'How long it then stays open [default: 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it: let everyone in'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l profile -d 'Use this profile of the configuration' -r
@@ -255,7 +273,7 @@ function __fish_idem_keys
     set -l words (commandline -opc)
     command idem __complete keys "="(commandline -ct) $words[2..-1] 2>/dev/null
 end
-for verb in status log output wait resolve forget
+for verb in status log output wait resolve approve reject forget
     complete -c idem -n "__fish_idem_using_subcommand $verb" -f -a "(__fish_idem_keys)"
 end
 for verb in run key

@@ -396,9 +396,8 @@ fn inherited_deadline(around: &Surroundings<'_>) -> Option<UnixMs> {
 
 fn retry(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<RetryPlan, UsageError> {
     let retries = optional(layers, "retries", |text| {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse::<u32>().ok().filter(|_| digits);
-        number.ok_or_else(|| format!("cannot read the number `{text}`: write one like 3"))
+        values::whole_number(text)
+            .ok_or_else(|| format!("cannot read the number `{text}`: write one like 3"))
     })?;
     Ok(RetryPlan {
         // A nice-to-have must not add load to what is in trouble.

@@ -355,7 +355,7 @@ fn task(command: Command) -> Command {
         .arg(text(
             "retries",
             "N",
-            "With open: retries of all its steps together [default: as many as each allows itself]",
+            "With open: retries of all its steps together",
         ))
         .arg(text(
             "deadline",
@@ -364,8 +364,10 @@ fn task(command: Command) -> Command {
         ))
         .arg(switch("json", "With show: print JSON"))
         .after_help(
-            "Opening an open task again in the same way changes nothing; one that has ended begins anew.\n\
-             After its end its steps are refused (123). Ends with 1 where there is no such task.",
+            "Without --retries each step makes as many as it allows itself.\n\
+             Opening an open task again in the same way changes nothing; one that has ended\n\
+             begins anew. After its end its steps are refused (123). Ends with 1 where there\n\
+             is no such task.",
         )
 }
 

@@ -2,7 +2,6 @@
 //! `anyhow`'s.
 
 pub mod approve;
-mod batch;
 pub mod batch;
 pub mod breaker;
 pub mod completions;

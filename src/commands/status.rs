@@ -261,10 +261,10 @@ fn task(name: &str) -> Result<String> {
 }
 
 fn limit(text: &str) -> Result<u32> {
-    match text.parse::<u32>() {
-        Ok(0) => Err(anyhow!("--limit: 0 would show nothing; write at least 1")),
-        Ok(limit) if !text.starts_with('+') => Ok(limit),
-        _ => Err(anyhow!(
+    match values::whole_number(text) {
+        Some(0) => Err(anyhow!("--limit: 0 would show nothing; write at least 1")),
+        Some(limit) => Ok(limit),
+        None => Err(anyhow!(
             "--limit: cannot read '{text}' as a number; write for example 20"
         )),
     }

@@ -223,6 +223,7 @@ const NO_TEMPLATE: &[&str] = &[
 const NO_STATES: &[&str] = &["", ",", "zebra", "running,", "running,,unknown", "Running "];
 const NO_ATTEMPT: &[&str] = &["", "0", "-1", "NaN", "1.", ".1", "1.0", "1.2.3", "zebra"];
 
+const NO_GENERATION: &[&str] = &["", "-1", "+1", "1.5", "NaN", "99999999999999999999"];
 const NO_WORD: &[&str] = &["", "zebra", "0", "-1", "NaN"];
 const NO_FILE: &[&str] = &["", "/no/such/file", "/"];
 const EMPTY: &[&str] = &[""];
@@ -236,6 +237,7 @@ fn odd_values(option: &str, kind: &str) -> Vec<OsString> {
         (_, "DUR|TIME") => &[NO_DURATION, ZERO_DURATION, NO_MOMENT],
         ("limit", "N") => &[NO_COUNT, &["0"]],
         ("exit-code", "N") => &[NO_COUNT, &["256"]],
+        ("generation", "N") => &[NO_GENERATION],
         (_, "N") => &[NO_COUNT],
         (_, "N|G.N") => &[NO_ATTEMPT],
         (_, "SIZE") => &[NO_SIZE],
@@ -253,7 +255,7 @@ fn odd_values(option: &str, kind: &str) -> Vec<OsString> {
         (_, "TEMPLATE") => &[NO_TEMPLATE],
         (_, "STATES") => &[NO_STATES],
         ("config" | "key-file" | "stdout", _) => &[NO_FILE],
-        (_, "CMD" | "FILE" | "PATH") => &[EMPTY],
+        (_, "CMD" | "FILE" | "PATH" | "TEXT") => &[EMPTY],
         (_, words) if words.contains('|') => &[NO_WORD],
         _ => panic!("--{option}: which values of kind {kind} are odd?"),
     };
@@ -358,6 +360,9 @@ fn needed(verb: &str, option: &str) -> &'static [&'static str] {
         ("status", _) => &["*"],
         ("resolve", "exit-code") => &["k", "--failed"],
         ("resolve", _) => &["k", "--succeeded"],
+        ("task", _) => &["open", "t"],
+        ("breaker", _) => &["b", "--trip"],
+        ("approve" | "reject", _) => &["k", "--yes"],
         ("log" | "output" | "wait" | "forget", _) => &["k"],
         _ => &[],
     }
