@@ -32,7 +32,7 @@ _idem_or_keys() {
     COMPREPLY=()
     for (( i = 1; i < COMP_CWORD; i++ )); do
         case "${COMP_WORDS[i]}" in
-            --store) (( i++ )) ;;
+            --store | --config | --profile) (( i++ )) ;;
             -*) ;;
             *) verb="${COMP_WORDS[i]}"; break ;;
         esac
@@ -40,7 +40,7 @@ _idem_or_keys() {
     case "${verb}:${prev}:${cur}" in
         run:--key:* | run:-k:* | key:--key:* | key:-k:*) ;;
         *:*:-* | *:--scope:* | *:--state:* | *:--task:* | *:--since:* | *:--limit:* | *:--store:* | \
-            *:--attempt:* | *:--wait:* | *:--stdout:* | *:--exit-code:*) _idem "$@"; return ;;
+            *:--config:* | *:--profile:* | *:--attempt:* | *:--wait:* | *:--stdout:* | *:--exit-code:*) _idem "$@"; return ;;
         @VERBS@) ;;
         *) _idem "$@"; return ;;
     esac

@@ -89,7 +89,7 @@ pub const IDENTITY: Group = Group {
         opt(
             "key-from",
             Takes::Value("PARTS"),
-            "Derive the key: argv,cwd,stdin,env:NAME,file:PATH,window:1d,git:head,host",
+            "Derive the key from parts, e.g. argv,cwd or file:PATH,git:head",
         ),
         everyday(
             "per",
@@ -112,13 +112,13 @@ pub const IDENTITY: Group = Group {
         opt(
             "fingerprint",
             Takes::Value("PARTS"),
-            "What must be the same on a repeat: parts as for --key-from, or none [default: argv]",
+            "What a repeat must have the same: parts or none [default: argv]",
         ),
         everyday(
             "ttl",
             None,
             Takes::Value("DUR"),
-            "How long a result is replayed, from completion; or forever [default: 24h]",
+            "How long a result is replayed, or forever [default: 24h]",
         ),
         opt(
             "failed-ttl",
@@ -136,28 +136,28 @@ pub const MEETING: Group = Group {
             "if-running",
             None,
             Takes::OneOf(&["wait", "refuse", "skip"]),
-            "What to do while it runs elsewhere [default: wait]",
+            "While it runs elsewhere [default: wait]",
         ),
         opt(
             "wait",
             Takes::Value("DUR"),
-            "Longest wait for another caller or a permit",
+            "Longest wait for another caller, a permit or an approval",
         ),
         opt(
             "if-unknown",
             Takes::OneOf(&["refuse", "rerun"]),
-            "What to do when nobody knows whether it happened [default: refuse]",
+            "When nobody knows whether it happened [default: refuse]",
         ),
         opt(
             "if-failed",
             Takes::OneOf(&["replay", "rerun"]),
-            "What to do about a final failure [default: replay]",
+            "About a final failure of before [default: replay]",
         ),
         everyday(
             "probe",
             None,
             Takes::Value("CMD"),
-            "Ask whether it happened: exit 0 yes, 1 (silent) no, 75 still under way",
+            "Ask whether it happened: exit 0 yes, 1 no",
         ),
         opt(
             "settle",
@@ -190,7 +190,7 @@ pub const TIME: Group = Group {
             "timeout",
             Some('t'),
             Takes::Value("DUR"),
-            "End an attempt after this long; its outcome is then unknown",
+            "End an attempt after this long: its outcome is unknown",
         ),
         opt(
             "deadline",
@@ -218,22 +218,22 @@ pub const RETRY: Group = Group {
         opt(
             "backoff",
             Takes::Value("SPEC"),
-            "exp:1s..60s, exp:1s..60s*3, linear:1s..30s or const:5s [default: exp:1s..60s]",
+            "Pauses: exp, linear or const [default: exp:1s..60s]",
         ),
         opt(
             "jitter",
             Takes::Value("KIND"),
-            "full, equal, decorrelated, none, a percentage or +DUR [default: full]",
+            "full, equal, decorrelated, none, e.g. 20% or +2s [default: full]",
         ),
         opt(
             "retry-on",
             Takes::Value("LIST"),
-            "What may be tried again: exit:75, exit:100-110, http:5xx, timeout, signal:SEGV, stderr:/RE/, any",
+            "What may be tried again, e.g. exit:75,http:5xx,timeout",
         ),
         opt(
             "stop-on",
             Takes::Value("LIST"),
-            "What is final, in the same words",
+            "What is final, in the words of --retry-on",
         ),
         opt(
             "success-codes",
@@ -243,7 +243,7 @@ pub const RETRY: Group = Group {
         opt(
             "classifier",
             Takes::Value("NAME"),
-            "How to read the tool's errors: auto, none or a tool's name [default: auto]",
+            "Whose errors it reads: auto, none or a tool's name [default: auto]",
         ),
         opt(
             "budget",
@@ -265,7 +265,7 @@ pub const PROTECTION: Group = Group {
         opt(
             "breaker",
             Takes::Value("SPEC"),
-            "Refuse while it keeps failing: NAME[:failures=5|ratio=50%/20/1m,cooldown=30s,probes=1]",
+            "Refuse while calls under this name keep failing",
         ),
         Opt {
             long: "bulkhead",
@@ -277,7 +277,7 @@ pub const PROTECTION: Group = Group {
         opt(
             "fallback",
             Takes::Value("CMD"),
-            "Answer with this instead when a guard refuses or the last try failed",
+            "Answer with this when a guard refuses or the last try failed",
         ),
         opt(
             "hold",
@@ -292,7 +292,7 @@ pub const PROTECTION: Group = Group {
         opt(
             "auxiliary",
             Takes::Nothing,
-            "A nice-to-have call: no retries, never a breaker's test, gives way to others",
+            "A nice-to-have: no retries, no breaker's test, gives way to others",
         ),
     ],
 };
@@ -349,6 +349,16 @@ pub const INPUT_OUTPUT: Group = Group {
             Takes::File("FILE"),
             "Write that object to a file, without the streams",
         ),
+        opt(
+            "log",
+            Takes::File("FILE"),
+            "Append one JSON line about the decision to a file",
+        ),
+        opt(
+            "on-unknown",
+            Takes::Value("CMD"),
+            "Run this when an outcome has become unknown",
+        ),
         Opt {
             long: "quiet",
             short: Some('q'),
@@ -381,15 +391,95 @@ pub const RUN_GROUPS: &[&Group] = &[
     &INPUT_OUTPUT,
 ];
 
-/// The option that every verb takes.
-pub fn store_arg() -> Arg {
-    Arg::new("store")
-        .long("store")
-        .value_name("PATH")
-        .value_parser(OsStringValueParser::new())
-        .value_hint(ValueHint::FilePath)
-        .help_heading("Configuration")
-        .help("The store's file [env: IDEM_STORE] [default: $XDG_STATE_HOME/idem/idem.db]")
+/// Configuration: options that every verb takes, also before its name.
+pub const GLOBAL: &[Opt] = &[
+    opt(
+        "store",
+        Takes::File("PATH"),
+        "The store's file [env: IDEM_STORE]",
+    ),
+    opt(
+        "config",
+        Takes::File("FILE"),
+        "The configuration, or /dev/null for none",
+    ),
+    opt(
+        "profile",
+        Takes::Value("NAME"),
+        "Use this profile of the configuration",
+    ),
+];
+
+/// What `--help` and the manual page say beyond the one line.
+const MORE: &[(&str, &str)] = &[
+    (
+        "key",
+        "{day} {hour} {week} {month} {window:15m} {host} {user} {cwd}\n\
+         {env:NAME} {arg:N} {git:head} {sha256:FILE} {stdin} {batch:NAME}\n\
+         are filled in; {{ and }} are braces.",
+    ),
+    (
+        "key-from",
+        "The parts: argv, cwd, stdin, env:NAME, file:PATH, window:1d,\n\
+         git:head, host. Without any key option: argv,cwd.",
+    ),
+    ("fingerprint", "The parts are those of --key-from."),
+    (
+        "ttl",
+        "Counted from completion. Unknown outcomes never expire.",
+    ),
+    (
+        "probe",
+        "A shell command that only reads. Exit 0: it happened, and what the\n\
+         probe prints is the result. 1 with nothing on stderr: it did not.\n\
+         75: still under way, ask again. Anything else: not known.",
+    ),
+    ("idempotent", "A --probe is still asked first."),
+    (
+        "backoff",
+        "exp:1s..60s, exp:1s..60s*3, linear:1s..30s or const:5s.",
+    ),
+    (
+        "retry-on",
+        "exit:75, exit:100-110, http:429, http:5xx, timeout, signal,\n\
+         signal:SEGV, stdout:/RE/, stderr:/RE/, or any: every failed exit.",
+    ),
+    (
+        "breaker",
+        "NAME:failures=5,cooldown=30s,probes=1, or with ratio=50%/20/1m: half\n\
+         of at least 20 calls within a minute.",
+    ),
+    (
+        "log",
+        "Key, decision, reason, exit code, generation and source, in one write.",
+    ),
+    (
+        "on-unknown",
+        "A shell command, told of each once by IDEM_OPERATION,\n\
+         IDEM_GENERATION and IDEM_REASON, for at most 30 seconds.",
+    ),
+    (
+        "store",
+        "The default is $XDG_STATE_HOME/idem/idem.db, and\n\
+         ~/.local/state/idem/idem.db without that variable.",
+    ),
+    (
+        "config",
+        "The default is $XDG_CONFIG_HOME/idem/config.toml, and\n\
+         ~/.config/idem/config.toml without that variable. [defaults] and\n\
+         [profile.NAME] have the long names of these options.",
+    ),
+];
+
+/// The options that every verb takes; `everyday` shows them in `-h` too.
+pub fn global_args(everyday: bool) -> impl Iterator<Item = Arg> {
+    GLOBAL.iter().map(move |option| {
+        let option = Opt {
+            everyday,
+            ..*option
+        };
+        to_arg("Configuration", &option)
+    })
 }
 
 /// Adds the options of `groups` to a command.
@@ -429,6 +519,9 @@ fn to_arg(heading: &'static str, option: &Opt) -> Arg {
         .help(option.help)
         .help_heading(heading)
         .hide_short_help(!option.everyday);
+    if let Some((_, more)) = MORE.iter().find(|(long, _)| *long == option.long) {
+        arg = arg.long_help(format!("{}\n{more}", option.help));
+    }
     if let Some(short) = option.short {
         arg = arg.short(short);
     }
@@ -440,7 +533,10 @@ fn to_arg(heading: &'static str, option: &Opt) -> Arg {
         Takes::Value(name) => arg
             .value_name(name)
             .value_parser(OsStringValueParser::new()),
-        Takes::OneOf(words) => arg.value_parser(clap::builder::PossibleValuesParser::new(words)),
+        Takes::OneOf(words) => arg
+            .value_name(words.join("|"))
+            .hide_possible_values(true)
+            .value_parser(clap::builder::PossibleValuesParser::new(words)),
         Takes::File(name) => arg
             .value_name(name)
             .value_parser(OsStringValueParser::new())

@@ -1,11 +1,12 @@
 //! From arguments to a verb and its matches, with errors of one line.
 
-use super::options::{self, store_arg};
+use super::options::{self, global_args};
 use super::verbs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
+use std::os::unix::ffi::OsStrExt;
 
 /// What was typed.
 #[derive(Debug)]
@@ -71,7 +72,6 @@ fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {
         Ok(matches) => matches,
         Err(error) => return shown_or_failed(&error, "idem"),
     };
-    let store = matches.get_one::<OsString>("store").cloned();
     let Some((name, _)) = matches.subcommand() else {
         return Ok(Typed::Text(tree().render_help().to_string()));
     };
@@ -79,16 +79,25 @@ fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {
         return Err(format!("there is no verb '{name}'; see idem --help"));
     };
     // Options before the verb count as if they stood behind it.
-    let at = arguments
-        .iter()
-        .position(|a| a.to_str() == Some(name))
-        .unwrap_or(0);
     let mut rest = vec![OsString::from(name)];
-    if let Some(store) = store {
-        rest.extend([OsString::from("--store"), store]);
+    for option in options::GLOBAL {
+        if let Some(value) = matches.get_one::<OsString>(option.long) {
+            rest.extend([format!("--{}", option.long).into(), value.clone()]);
+        }
     }
-    rest.extend(arguments.iter().skip(at + 1).cloned());
+    rest.extend(arguments.iter().skip(verb_at(arguments) + 1).cloned());
     one_verb(verb, &rest)
+}
+
+/// Where the verb stands behind options that each take a value.
+fn verb_at(arguments: &[OsString]) -> usize {
+    let mut at = 0;
+    while let Some(option) = arguments.get(at).map(|argument| argument.as_bytes())
+        && option.starts_with(b"--")
+    {
+        at += if option.contains(&b'=') { 1 } else { 2 };
+    }
+    at
 }
 
 /// The whole command line, for help, manual pages and completions.
@@ -98,7 +107,7 @@ pub fn tree() -> Command {
         .about("Makes shell commands safe to repeat")
         .subcommand_required(false)
         .disable_help_subcommand(true)
-        .arg(store_arg());
+        .args(global_args(true));
     for verb in verbs::ALL {
         command = command.subcommand(verbs::command(verb));
     }
@@ -116,28 +125,58 @@ fn shown_or_failed(error: &clap::Error, program: &str) -> Result<Typed, String> 
 
 /// One line out of clap's several: what is wrong, what it may have been, where to read on.
 fn one_line(error: &clap::Error, program: &str) -> String {
-    let rendered = error.render().to_string();
-    let first = rendered
-        .lines()
-        .next()
-        .unwrap_or("the command line cannot be read");
-    let mut line = first.strip_prefix("error: ").unwrap_or(first).to_owned();
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        line = match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(missing)) => format!("{} is missing", missing.join(" and ")),
-            _ => "a required argument is missing".to_owned(),
-        };
-    }
-    for kind in [
+    let similar = [
         ContextKind::SuggestedArg,
         ContextKind::SuggestedSubcommand,
         ContextKind::SuggestedValue,
-    ] {
-        if let Some(similar) = error.get(kind) {
-            line.push_str(&format!("; did you mean '{}'?", first_of(similar)));
+    ];
+    let similar = similar.into_iter().find_map(|kind| error.get(kind));
+    let hint = match (similar, error.kind()) {
+        (Some(similar), _) => format!("; did you mean '{}'?", first_of(similar)),
+        (None, ErrorKind::InvalidSubcommand) => {
+            "; a command is run with `idem run -- COMMAND`".into()
+        }
+        (None, ErrorKind::InvalidValue) => valid_values(error),
+        (None, _) => String::new(),
+    };
+    format!("{}{hint}; see {program} --help", what_is_wrong(error))
+}
+
+fn what_is_wrong(error: &clap::Error) -> String {
+    let invalid = |kind| error.get(kind).map(first_of);
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(missing)) => {
+                let names = missing
+                    .iter()
+                    .map(|name| name.trim_matches(['<', '>', '.']));
+                format!("{} is missing", names.collect::<Vec<_>>().join(" and "))
+            }
+            _ => "a required argument is missing".to_owned(),
+        },
+        ErrorKind::InvalidSubcommand => match invalid(ContextKind::InvalidSubcommand) {
+            Some(verb) => format!("there is no verb '{verb}'"),
+            None => "there is no such verb".to_owned(),
+        },
+        _ => {
+            let rendered = error.render().to_string();
+            let first = rendered
+                .lines()
+                .next()
+                .unwrap_or("the command line cannot be read");
+            first.strip_prefix("error: ").unwrap_or(first).to_owned()
         }
     }
-    format!("{line}; see {program} --help")
+}
+
+/// What can be written where no word was close to the one typed.
+fn valid_values(error: &clap::Error) -> String {
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(words)) if !words.is_empty() => {
+            format!("; write one of {}", words.join(", "))
+        }
+        _ => String::new(),
+    }
 }
 
 fn first_of(value: &ContextValue) -> String {
@@ -176,7 +215,7 @@ fn given<'a, T: Clone + Send + Sync + 'static>(
 }
 
 /// All options of `idem run` by their long names.
-fn run_options() -> impl Iterator<Item = &'static options::Opt> {
+pub fn run_options() -> impl Iterator<Item = &'static options::Opt> {
     options::RUN_GROUPS.iter().flat_map(|group| group.options)
 }
 
@@ -243,5 +282,98 @@ mod tests {
             assert_eq!(quick.as_ref().map(Vec::len), Some(2), "{words:?}");
             assert_eq!(quick, by_the_whole(&words).as_ref().map(read));
         }
+    }
+
+    fn typed(line: &str) -> Result<Typed, String> {
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        parse(&arguments)
+    }
+
+    fn matches(line: &str) -> (&'static str, ArgMatches) {
+        match typed(line) {
+            Ok(Typed::Verb { verb, matches }) => (verb, matches),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn command(matches: &ArgMatches) -> Vec<&str> {
+        let all = matches.get_many::<OsString>("command").expect("a command");
+        all.map(|word| word.to_str().expect("text")).collect()
+    }
+
+    #[test]
+    fn parsing_stops_at_the_first_positional() {
+        for (line, words) in [
+            ("run -k a ls -k b --json", vec!["ls", "-k", "b", "--json"]),
+            ("run -k a -- ls -l", vec!["ls", "-l"]),
+            ("run -k a ls -- -l --", vec!["ls", "--", "-l", "--"]),
+            ("run -k a -- --odd", vec!["--odd"]),
+        ] {
+            let (_, matches) = matches(line);
+            assert_eq!(command(&matches), words, "{line}");
+            assert_eq!(value(&matches, "key"), Some(&"a".into()), "{line}");
+        }
+    }
+
+    #[test]
+    fn global_options_stand_before_the_verb_too() {
+        for line in [
+            "--profile run run -k a -- run run",
+            "--profile=run --config /c run -k a -- run run",
+            "--config=/c --profile run run -k a run run",
+        ] {
+            let (verb, matches) = matches(line);
+            assert_eq!(verb, "run", "{line}");
+            assert_eq!(value(&matches, "profile"), Some(&"run".into()), "{line}");
+            assert_eq!(command(&matches), ["run", "run"], "{line}");
+        }
+        assert!(typed("--profile a run --profile b -- ls").is_err());
+    }
+
+    #[test]
+    fn typos_get_a_suggestion_in_one_line() {
+        for (line, similar) in [
+            ("runn", "run"),
+            ("statsu", "status"),
+            ("run --timeuot 3s -- ls", "--timeout"),
+            ("run --if-running wiat -- ls", "wait"),
+            ("run --on-caller-loss=finnish -- ls", "finish"),
+            ("status --jsn", "--json"),
+            ("completions zshh", "zsh"),
+        ] {
+            let error = typed(line).expect_err(line);
+            assert!(
+                error.contains(&format!("did you mean '{similar}'?")),
+                "{error}"
+            );
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn no_help_is_wider_than_a_terminal() {
+        let help = |line: &str| match typed(line) {
+            Ok(Typed::Text(text)) => text,
+            other => panic!("{line}: {other:?}"),
+        };
+        let verbs = verbs::ALL.iter().map(|verb| verb.name);
+        let mut asked = vec!["-h".to_owned(), "--help".to_owned()];
+        asked.extend(verbs.flat_map(|verb| [format!("{verb} -h"), format!("{verb} --help")]));
+        for line in asked {
+            let text = help(&line);
+            let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
+            assert!(wide.is_empty(), "{line}: {wide:#?}");
+            assert!(text.ends_with('\n') && !text.contains('\u{1b}'), "{line}");
+        }
+        let short = help("run -h");
+        let (list, _) = short.split_once("Examples:").expect("examples");
+        for option in run_options() {
+            let shown = list.contains(&format!("--{} ", option.long));
+            assert_eq!(shown, option.everyday, "--{} in -h", option.long);
+        }
+        assert!(
+            short.matches("  idem run ").count() == 3,
+            "three examples: {short}"
+        );
     }
 }

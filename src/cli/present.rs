@@ -1,5 +1,6 @@
 //! How `idem run` answers: streams or JSON, the lines on stderr, the report, and the exit code.
 
+use super::decision_log;
 use super::exit::{self, Next};
 use super::json_out::{self, JsonError};
 use super::run_json::{Done, Report, next_of};
@@ -100,6 +101,7 @@ pub struct Presenter<'a> {
     plan: &'a Plan,
     speech: &'a Speech,
     started: Duration,
+    front_pid: i32,
 }
 
 impl<'a> Presenter<'a> {
@@ -109,6 +111,7 @@ impl<'a> Presenter<'a> {
             plan,
             speech,
             started,
+            front_pid: std::process::id().cast_signed(),
         }
     }
 
@@ -132,21 +135,27 @@ impl<'a> Presenter<'a> {
 
     /// Gives the answer and returns the exit code. `output` is what is handed out with it.
     pub fn answer(&self, answer: Answer<'_>, output: Option<Recording>) -> i32 {
-        let gone = output.is_none() && expects_output(&answer);
-        let delivered = match self.deliver(&answer, output) {
+        let code = self.tell(&answer, output);
+        self.log(&answer, code);
+        code
+    }
+
+    fn tell(&self, answer: &Answer<'_>, output: Option<Recording>) -> i32 {
+        let gone = output.is_none() && expects_output(answer);
+        let delivered = match self.deliver(answer, output) {
             Ok(()) => Ok(()),
             Err(error) => Err(error.to_string()),
         };
-        self.explain(&answer);
+        self.explain(answer);
         if gone {
             self.mention(&say::output_gone(&self.plan.name));
         }
         if self.speech.verbose {
-            self.mention(&say::verbose(&self.plan.name, &self.facts(&answer)));
+            self.mention(&say::verbose(&self.plan.name, &self.facts(answer)));
         }
-        let code = code_of(&answer);
-        let Err(error) = delivered.and_then(|()| self.report(&answer)) else {
-            return self.after_undelivered(&answer, code);
+        let code = code_of(answer);
+        let Err(error) = delivered.and_then(|()| self.report(answer)) else {
+            return self.after_undelivered(answer, code);
         };
         self.complain(&format!(
             "{error}; the result is recorded, a repeat delivers it again"
@@ -232,6 +241,21 @@ impl<'a> Presenter<'a> {
                 path.display()
             )
         })
+    }
+
+    /// `--log`. What cannot be logged has happened all the same.
+    fn log(&self, answer: &Answer<'_>, code: i32) {
+        let Some(path) = &self.speech.log else {
+            return;
+        };
+        let source = facts::source(self.front_pid);
+        let line = decision_log::line(&self.facts(answer), code, &source, clock::now().wall);
+        if let Err(error) = decision_log::append(path, &line) {
+            self.mention(&format!(
+                "the log {} could not be written: {error}; make it writable, or name another with --log",
+                path.display()
+            ));
+        }
     }
 
     /// The lines on stderr.
@@ -547,6 +571,11 @@ fn target(fd: i32) -> Target {
 
 /// One line on stderr. Where stderr cannot be written there is nobody to tell.
 pub fn say_line(line: &str) {
-    let text = format!("idem: {}\n", line.replace('\n', " "));
+    // What a user or another program wrote must not move the cursor of whoever reads it.
+    let line: String = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let text = format!("idem: {line}\n");
     let _ = io::stderr().write_all(text.as_bytes());
 }

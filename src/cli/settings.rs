@@ -1,6 +1,7 @@
 //! What the typed options, the environment and the defaults mean together: one frozen plan.
 
-use super::parse::{flag, value, word};
+use super::layers::{Layers, Origin};
+use super::parse::value;
 use super::values::{self, Deadline};
 use crate::domain::decision::{IfRunning, Request};
 use crate::domain::facts::Facts;
@@ -70,6 +71,8 @@ pub struct Speech {
     pub json: bool,
     /// `--report`.
     pub report: Option<PathBuf>,
+    /// `--log`.
+    pub log: Option<PathBuf>,
     /// `-q`.
     pub quiet: bool,
     /// `-v`.
@@ -87,32 +90,39 @@ pub fn command(matches: &ArgMatches) -> Vec<OsString> {
 }
 
 /// How the call speaks.
-pub fn speech(matches: &ArgMatches) -> Result<Speech, UsageError> {
-    if flag(matches, "quiet") && flag(matches, "verbose") {
-        return Err("--quiet and --verbose contradict each other; leave one out".to_owned());
+pub fn speech(layers: &Layers<'_>) -> Result<Speech, UsageError> {
+    let file = |name| bytes(layers, name).map(|file| file.map(PathBuf::from));
+    let (mut quiet, mut verbose) = (layers.switched_on("quiet"), layers.switched_on("verbose"));
+    match (quiet, verbose) {
+        // What was typed beats what the configuration says.
+        (Some(Origin::Option), Some(origin)) if origin != Origin::Option => verbose = None,
+        (Some(origin), Some(Origin::Option)) if origin != Origin::Option => quiet = None,
+        (Some(_), Some(_)) => {
+            return Err("--quiet and --verbose contradict each other; leave one out".to_owned());
+        }
+        _ => {}
     }
     Ok(Speech {
-        json: flag(matches, "json"),
-        report: value(matches, "report")
-            .map(|file| non_empty("report", file).map(PathBuf::from))
-            .transpose()?,
-        quiet: flag(matches, "quiet"),
-        verbose: flag(matches, "verbose"),
-        silent_replay: word(matches, "on-replay") == Some("silent"),
+        json: layers.flag("json"),
+        report: file("report")?,
+        log: file("log")?,
+        quiet: quiet.is_some(),
+        verbose: verbose.is_some(),
+        silent_replay: layers.is("on-replay", "silent"),
     })
 }
 
 /// The operation's name.
 pub fn named(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     around: &Surroundings<'_>,
     facts: &mut dyn Facts,
 ) -> Result<Named, UsageError> {
     let at = Timestamp::from_millisecond(around.now.wall.0)
         .map_err(|e| format!("the clock is out of range: {e}"))?;
-    let scope = scope(matches, around)?;
-    let (key, source) = key(matches, around, facts, at)?;
-    let Some(period) = value(matches, "per") else {
+    let scope = scope(layers)?;
+    let (key, source) = key(layers, facts, at)?;
+    let Some(period) = optional(layers, "per", Period::parse)? else {
         return Ok(Named {
             name: OpName { scope, key },
             previous: None,
@@ -120,7 +130,6 @@ pub fn named(
             source,
         });
     };
-    let period = Period::parse(text("per", period)?).map_err(|e| format!("--per: {e}"))?;
     let zone = facts.zone().map_err(|e| format!("--per: {e}"))?;
     let window = period
         .window(at, &zone)
@@ -147,28 +156,25 @@ pub fn named(
     })
 }
 
-/// `--scope`, else `IDEM_SCOPE`, else the empty scope.
-pub fn scope(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Scope, UsageError> {
-    let given = value(matches, "scope")
-        .cloned()
-        .map(|value| ("--scope", value));
-    let Some((from, name)) =
-        given.or_else(|| (around.env)("IDEM_SCOPE").map(|value| ("IDEM_SCOPE", value)))
-    else {
+/// `--scope`, else `IDEM_SCOPE`, else the configuration's, else the empty scope.
+pub fn scope(layers: &Layers<'_>) -> Result<Scope, UsageError> {
+    let Some(given) = layers.get("scope") else {
         return Ok(Scope::default());
     };
-    if name.is_empty() && from == "--scope" {
-        return Err("--scope is empty; give a name or leave it out".to_owned());
+    let from = layers.label("scope", &given.origin);
+    // An empty variable is as good as none.
+    if given.value.is_empty() && !matches!(given.origin, Origin::Environment(_)) {
+        return Err(format!("{from} is empty; give a name or leave it out"));
     }
-    Scope::new(name.as_bytes()).map_err(|e| format!("{from} {e}; give another name"))
+    Scope::new(given.value.as_bytes()).map_err(|e| format!("{from} {e}; give another name"))
 }
 
 fn key(
-    matches: &ArgMatches,
-    around: &Surroundings<'_>,
+    layers: &Layers<'_>,
     facts: &mut dyn Facts,
     at: Timestamp,
 ) -> Result<(Key, KeySource), UsageError> {
+    let matches = layers.matches();
     let ways = ["key", "key-file", "key-from", "step"]
         .into_iter()
         .filter(|name| value(matches, name).is_some());
@@ -196,9 +202,12 @@ fn key(
             .map_err(|e| format!("--key-from: {e}"))?
             .key(facts, at)
             .map_err(|e| format!("--key-from: {e}"))?,
-        Some(_) => step_key(matches, around)?,
-        None => match (around.env)("IDEM_KEY") {
-            Some(template) => from_template("IDEM_KEY", &template, facts, at)?,
+        Some(_) => step_key(layers)?,
+        None => match layers.get("key") {
+            Some(given) => {
+                let from = layers.label("key", &given.origin);
+                from_template(&from, &given.value, facts, at)?
+            }
             None => {
                 let key = Parts::default_key()
                     .key(facts, at)
@@ -251,64 +260,62 @@ fn key_file(path: &OsStr) -> Result<OsString, UsageError> {
     Ok(OsStr::from_bytes(&bytes).to_owned())
 }
 
-fn step_key(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Key, UsageError> {
-    let task =
-        task(matches, around).ok_or("--step needs --task (or IDEM_TASK), which it is a step of")?;
+fn step_key(layers: &Layers<'_>) -> Result<Key, UsageError> {
+    let task = layers.get("task");
+    let task = task.ok_or("--step needs --task (or IDEM_TASK), which it is a step of")?;
+    let matches = layers.matches();
     let call = value(matches, "call").map(|call| call.as_bytes());
-    task_key(task.as_bytes(), required(matches, "step").as_bytes(), call).map_err(|e| e.to_string())
-}
-
-fn task(matches: &ArgMatches, around: &Surroundings<'_>) -> Option<OsString> {
-    value(matches, "task")
-        .cloned()
-        .or_else(|| (around.env)("IDEM_TASK"))
+    let step = required(matches, "step").as_bytes();
+    task_key(task.value.as_bytes(), step, call).map_err(|e| e.to_string())
 }
 
 /// The digest of what must be the same on a repeat.
 pub fn fingerprint(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     around: &Surroundings<'_>,
     facts: &mut dyn Facts,
 ) -> Result<Fingerprint, UsageError> {
     let at = Timestamp::from_millisecond(around.now.wall.0).map_err(|e| e.to_string())?;
-    let parts = match value(matches, "fingerprint") {
-        Some(parts) => {
-            Parts::parse_fingerprint(parts.as_bytes()).map_err(|e| format!("--fingerprint: {e}"))?
-        }
-        None => Parts::default_fingerprint(),
+    let given = layers.get("fingerprint");
+    let origin = given.as_ref().map_or(Origin::Option, |given| given.origin);
+    let from = layers.label("fingerprint", &origin);
+    let parts = match &given {
+        Some(given) => Parts::parse_fingerprint(given.value.as_bytes()),
+        None => Ok(Parts::default_fingerprint()),
     };
     parts
+        .map_err(|e| format!("{from}: {e}"))?
         .fingerprint(facts, at)
-        .map_err(|e| format!("--fingerprint: {e}"))
+        .map_err(|e| format!("{from}: {e}"))
 }
 
 /// Everything else of the plan.
 pub fn plan(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     around: &Surroundings<'_>,
     named: &Named,
     fingerprint: Fingerprint,
 ) -> Result<Plan, UsageError> {
-    let argv = command(matches);
+    let argv = command(layers.matches());
     check_headers(&argv)?;
-    check_detach(matches)?;
-    let retry = retry(matches, around)?;
-    let helpers = helpers(matches)?;
-    let ttl = ttl(matches, around, named)?;
-    let failed_ttl = optional(matches, "failed-ttl", values::ttl)?.unwrap_or(ttl);
+    check_detach(layers)?;
+    let retry = retry(layers, around)?;
+    let helpers = helpers(layers)?;
+    let ttl = ttl(layers, around, named)?;
+    let failed_ttl = optional(layers, "failed-ttl", values::ttl)?.unwrap_or(ttl);
     let request = Request {
         fingerprint,
-        if_running: match word(matches, "if-running") {
+        if_running: match layers.word("if-running").as_deref() {
             Some("refuse") => IfRunning::Refuse,
             Some("skip") => IfRunning::Skip,
             _ => IfRunning::Wait,
         },
         rerun_unknown: retry.rerun_unknown || retry.idempotent,
-        rerun_failed: word(matches, "if-failed") == Some("rerun"),
+        rerun_failed: layers.is("if-failed", "rerun"),
         probe: helpers.probe.is_some(),
-        probe_first: flag(matches, "probe-first"),
-        hold: flag(matches, "hold"),
-        waits_for_approval: value(matches, "wait").is_some(),
+        probe_first: layers.flag("probe-first"),
+        hold: layers.flag("hold"),
+        waits_for_approval: layers.has("wait"),
         identity: None,
         ancestry: around
             .ancestry
@@ -322,16 +329,16 @@ pub fn plan(
         previous: named.previous.clone(),
         request,
         command: CommandLine {
-            argv: (!flag(matches, "redact-args")).then_some(stored),
+            argv: (!layers.flag("redact-args")).then_some(stored),
             cwd: around.cwd.clone(),
         },
-        running: running(matches, argv)?,
+        running: running(layers, argv)?,
         ttl,
         failed_ttl,
-        limits: limits(matches, around)?,
+        limits: limits(layers, around)?,
         retry,
         helpers,
-        guards: guards(matches, around)?,
+        guards: guards(layers)?,
         source: Source::default(),
         ancestry: around.ancestry.clone(),
     })
@@ -339,8 +346,8 @@ pub fn plan(
 
 /// `--ttl`. With `--per` and no `--ttl` the result is kept at least until the period is over, since it
 /// would otherwise not be once per period.
-fn ttl(matches: &ArgMatches, around: &Surroundings<'_>, named: &Named) -> Result<Ttl, UsageError> {
-    let given = optional(matches, "ttl", values::ttl)?;
+fn ttl(layers: &Layers<'_>, around: &Surroundings<'_>, named: &Named) -> Result<Ttl, UsageError> {
+    let given = optional(layers, "ttl", values::ttl)?;
     Ok(match (given, named.period) {
         (Some(given), _) => given,
         (None, Some((_, ends_at))) => {
@@ -354,18 +361,18 @@ fn ttl(matches: &ArgMatches, around: &Surroundings<'_>, named: &Named) -> Result
     })
 }
 
-fn limits(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<Limits, UsageError> {
-    let own = optional(matches, "deadline", values::deadline)?.map(|deadline| match deadline {
+fn limits(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<Limits, UsageError> {
+    let own = optional(layers, "deadline", values::deadline)?.map(|deadline| match deadline {
         Deadline::After(duration) => duration,
         Deadline::At(_) => until(deadline.moment(around.now.wall), around),
     });
     let inherited = inherited_deadline(around).map(|moment| until(moment, around));
     Ok(Limits {
-        timeout: optional(matches, "timeout", values::duration)?,
+        timeout: optional(layers, "timeout", values::duration)?,
         deadline: tighter(own, inherited).map(|left| around.monotonic.saturating_add(left)),
-        kill_after: optional(matches, "kill-after", values::duration_or_zero)?
+        kill_after: optional(layers, "kill-after", values::duration_or_zero)?
             .unwrap_or(DEFAULT_KILL_AFTER),
-        wait: optional(matches, "wait", values::duration_or_zero)?,
+        wait: optional(layers, "wait", values::duration_or_zero)?,
     })
 }
 
@@ -387,50 +394,50 @@ fn inherited_deadline(around: &Surroundings<'_>) -> Option<UnixMs> {
         .map(UnixMs)
 }
 
-fn retry(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<RetryPlan, UsageError> {
-    let retries = optional(matches, "retries", |text| {
-        text.parse::<u32>()
-            .map_err(|_| format!("cannot read the number `{text}`: write one like 3"))
+fn retry(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<RetryPlan, UsageError> {
+    let retries = optional(layers, "retries", |text| {
+        values::whole_number(text)
+            .ok_or_else(|| format!("cannot read the number `{text}`: write one like 3"))
     })?;
     Ok(RetryPlan {
         // A nice-to-have must not add load to what is in trouble.
-        retries: if flag(matches, "auxiliary") {
+        retries: if layers.flag("auxiliary") {
             0
         } else {
             retries.unwrap_or(0)
         },
         retries_given: retries.is_some_and(|n| n > 0),
-        nested: !around.ancestry.is_empty() && !flag(matches, "retry-layer"),
-        backoff: optional(matches, "backoff", str::parse)?.unwrap_or_default(),
-        jitter: optional(matches, "jitter", str::parse)?.unwrap_or_default(),
-        retry_on: optional(matches, "retry-on", str::parse)?,
-        stop_on: optional(matches, "stop-on", str::parse)?,
-        success_codes: optional(matches, "success-codes", str::parse)?,
-        classifier: optional(matches, "classifier", str::parse)?.unwrap_or_default(),
-        idempotent: flag(matches, "idempotent"),
-        rerun_unknown: word(matches, "if-unknown") == Some("rerun"),
+        nested: !around.ancestry.is_empty() && !layers.flag("retry-layer"),
+        backoff: optional(layers, "backoff", str::parse)?.unwrap_or_default(),
+        jitter: optional(layers, "jitter", str::parse)?.unwrap_or_default(),
+        retry_on: optional(layers, "retry-on", str::parse)?,
+        stop_on: optional(layers, "stop-on", str::parse)?,
+        success_codes: optional(layers, "success-codes", str::parse)?,
+        classifier: optional(layers, "classifier", str::parse)?.unwrap_or_default(),
+        idempotent: layers.flag("idempotent"),
+        rerun_unknown: layers.is("if-unknown", "rerun"),
     })
 }
 
-fn helpers(matches: &ArgMatches) -> Result<Helpers, UsageError> {
-    let command = |name: &str| {
-        value(matches, name)
-            .map(|text| non_empty(name, text))
-            .transpose()
-    };
+fn helpers(layers: &Layers<'_>) -> Result<Helpers, UsageError> {
     let helpers = Helpers {
-        probe: command("probe")?,
-        settle: optional(matches, "settle", values::duration)?,
-        cleanup: command("cleanup")?,
-        fallback: command("fallback")?,
-        preview: command("preview")?,
+        probe: bytes(layers, "probe")?,
+        settle: optional(layers, "settle", values::duration)?,
+        cleanup: bytes(layers, "cleanup")?,
+        fallback: bytes(layers, "fallback")?,
+        preview: bytes(layers, "preview")?,
+        on_unknown: bytes(layers, "on-unknown")?,
     };
-    if helpers.preview.is_some() && !flag(matches, "hold") {
+    let previewed = layers.get("preview").map(|given| given.origin);
+    if previewed == Some(Origin::Option) && !layers.flag("hold") {
         return Err("--preview needs --hold, which records what it shows".to_owned());
     }
     if helpers.probe.is_none() {
-        for name in ["settle", "probe-first"] {
-            if value_or_flag(matches, name) {
+        let settle = layers.get("settle").map(|given| given.origin);
+        let first = layers.switched_on("probe-first");
+        for (name, origin) in [("settle", settle), ("probe-first", first)] {
+            // A configuration may well say how to ask where somebody asks.
+            if origin == Some(Origin::Option) {
                 return Err(format!("--{name} needs --probe, which is what is asked"));
             }
         }
@@ -438,35 +445,26 @@ fn helpers(matches: &ArgMatches) -> Result<Helpers, UsageError> {
     Ok(helpers)
 }
 
-fn guards(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<GuardPlan, UsageError> {
-    let task = match value(matches, "step") {
-        Some(_) => task(matches, around),
-        None => None,
-    };
+fn guards(layers: &Layers<'_>) -> Result<GuardPlan, UsageError> {
+    let of_task = layers.has("step");
+    let task = layers.get("task").filter(|_| of_task);
     Ok(GuardPlan {
-        breaker: optional(matches, "breaker", str::parse)?,
-        bulkhead: optional(matches, "bulkhead", str::parse)?,
-        budget: optional(matches, "budget", str::parse)?,
-        task: task.map(|task| task.to_string_lossy().into_owned()),
-        auxiliary: flag(matches, "auxiliary"),
+        breaker: optional(layers, "breaker", str::parse)?,
+        bulkhead: optional(layers, "bulkhead", str::parse)?,
+        budget: optional(layers, "budget", str::parse)?,
+        task: task.map(|task| task.value.to_string_lossy().into_owned()),
+        auxiliary: layers.flag("auxiliary"),
     })
 }
 
-fn value_or_flag(matches: &ArgMatches, name: &str) -> bool {
-    match name {
-        "settle" => value(matches, name).is_some(),
-        _ => flag(matches, name),
-    }
-}
-
-fn check_detach(matches: &ArgMatches) -> Result<(), UsageError> {
-    if !flag(matches, "detach") {
+fn check_detach(layers: &Layers<'_>) -> Result<(), UsageError> {
+    if !layers.flag("detach") {
         return Ok(());
     }
-    if word(matches, "on-caller-loss") == Some("kill") {
+    if layers.is("on-caller-loss", "kill") {
         return Err("--detach lets the caller go, so --on-caller-loss kill would end the command at once; leave one out".to_owned());
     }
-    if flag(matches, "tty") {
+    if layers.flag("tty") {
         return Err(
             "--detach has no terminal to show the output of --tty on; leave one out".to_owned(),
         );
@@ -474,21 +472,21 @@ fn check_detach(matches: &ArgMatches) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn running(matches: &ArgMatches, argv: Vec<OsString>) -> Result<Running, UsageError> {
+fn running(layers: &Layers<'_>, argv: Vec<OsString>) -> Result<Running, UsageError> {
     Ok(Running {
         argv,
-        expand: flag(matches, "expand"),
-        stdin: match word(matches, "stdin") {
+        expand: layers.flag("expand"),
+        stdin: match layers.word("stdin").as_deref() {
             Some("null") => StdinMode::Null,
             Some("buffer") => StdinMode::Buffer,
             _ => StdinMode::Inherit,
         },
-        tty: flag(matches, "tty"),
-        max_output: optional(matches, "max-output", values::size)?
+        tty: layers.flag("tty"),
+        max_output: optional(layers, "max-output", values::size)?
             .unwrap_or(DEFAULT_MAX_OUTPUT_BYTES),
-        store_output: !flag(matches, "no-store-output"),
-        kill_on_caller_loss: word(matches, "on-caller-loss") == Some("kill"),
-        detach: flag(matches, "detach"),
+        store_output: !layers.flag("no-store-output"),
+        kill_on_caller_loss: layers.is("on-caller-loss", "kill"),
+        detach: layers.flag("detach"),
     })
 }
 
@@ -512,66 +510,60 @@ fn check_headers(argv: &[OsString]) -> Result<(), UsageError> {
 
 /// The parsed value of an option, if it was given.
 fn optional<T, E: std::fmt::Display>(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     name: &str,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Option<T>, UsageError> {
-    let Some(given) = value(matches, name) else {
+    let Some(given) = layers.get(name) else {
         return Ok(None);
     };
-    let given = text(name, given)?;
-    if given.is_empty() {
-        return Err(format!("--{name} is empty; give a value or leave it out"));
+    let from = layers.label(name, &given.origin);
+    match given.value.to_str() {
+        None => Err(format!(
+            "{from}: the value is not UTF-8; write it in plain text"
+        )),
+        Some("") => Err(format!("{from} is empty; give a value or leave it out")),
+        Some(text) => parse(text).map(Some).map_err(|e| format!("{from}: {e}")),
     }
-    parse(given).map(Some).map_err(|e| format!("--{name}: {e}"))
 }
 
-fn text<'a>(name: &str, given: &'a OsStr) -> Result<&'a str, UsageError> {
-    given
-        .to_str()
-        .ok_or_else(|| format!("--{name}: the value is not UTF-8; write it in plain text"))
-}
-
-fn non_empty(name: &str, given: &OsString) -> Result<OsString, UsageError> {
-    if given.is_empty() {
-        return Err(format!("--{name} is empty; give a value or leave it out"));
+/// A value of any bytes, such as a command or a file's name.
+fn bytes(layers: &Layers<'_>, name: &str) -> Result<Option<OsString>, UsageError> {
+    let Some(given) = layers.get(name) else {
+        return Ok(None);
+    };
+    if given.value.is_empty() {
+        let from = layers.label(name, &given.origin);
+        return Err(format!("{from} is empty; give a value or leave it out"));
     }
-    Ok(given.clone())
+    Ok(Some(given.value.into_owned()))
 }
 
-/// The store's file: `--store`, else `IDEM_STORE`, else `idem/idem.db` in the user's state directory.
-/// The second value tells that it is the default.
-pub fn store_path(
-    matches: &ArgMatches,
-    env: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<(PathBuf, bool), UsageError> {
-    let given = value(matches, "store")
-        .cloned()
-        .map(|path| ("--store", path));
-    if let Some((from, path)) = given.or_else(|| env("IDEM_STORE").map(|path| ("IDEM_STORE", path)))
-    {
-        if path.is_empty() {
+/// The store's file: as given, else `idem/idem.db` in the user's state directory. The second value tells
+/// that it is the default.
+pub fn store_path(layers: &Layers<'_>) -> Result<(PathBuf, bool), UsageError> {
+    if let Some(given) = layers.get("store") {
+        if given.value.is_empty() {
+            let from = layers.label("store", &given.origin);
             return Err(format!(
                 "{from} is empty; name the store's file, or leave it out"
             ));
         }
-        if let Some((scheme, _)) = path.to_string_lossy().split_once("://") {
+        if let Some((scheme, _)) = given.value.to_string_lossy().split_once("://") {
+            let from = layers.label("store", &given.origin);
             return Err(format!(
                 "{from}: there is no store of the kind {scheme}://; name a file"
             ));
         }
-        return Ok((PathBuf::from(path), false));
+        return Ok((PathBuf::from(given.value.into_owned()), false));
     }
     // The base directory specification tells to ignore a relative path.
-    let state = env("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    let home = || {
-        env("HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+    let absolute = |name: &str| {
+        let path = layers.variable(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
     };
-    let state = state.or_else(|| home().map(|home| home.join(".local/state")));
+    let state = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     match state {
         Some(state) => Ok((state.join("idem/idem.db"), true)),
         None => Err("HOME is not set, so there is no place for the store; name one with --store or IDEM_STORE".to_owned()),

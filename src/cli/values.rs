@@ -115,6 +115,12 @@ fn is_dated(text: &str) -> bool {
     digits > 0 && text[digits..].starts_with('-')
 }
 
+/// A whole number in nothing but digits, if it fits.
+pub fn whole_number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
 /// A number of bytes above zero: `4096`, `1k` (1000), `200MB` (1000²), `16MiB` (1024²).
 pub fn size(text: &str) -> Result<u64, ValueError> {
     let wrong = || ValueError::Size(text.to_owned());
@@ -253,6 +259,25 @@ mod tests {
         }
         assert!(matches!(deadline("0s"), Err(ValueError::ZeroDuration(_))));
         assert!(matches!(deadline("soon"), Err(ValueError::Duration(_))));
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_alone() {
+        assert_eq!(whole_number("007"), Some(7_u32));
+        assert_eq!(whole_number("4294967295"), Some(u32::MAX));
+        for text in [
+            "",
+            "+1",
+            "-1",
+            "1.0",
+            " 1",
+            "1e3",
+            "NaN",
+            "4294967296",
+            "\u{661}",
+        ] {
+            assert_eq!(whole_number::<u32>(text), None, "{text}");
+        }
     }
 
     #[test]

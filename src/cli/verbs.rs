@@ -1,6 +1,6 @@
 //! The verbs and their options.
 
-use super::options::{self, add_groups, store_arg};
+use super::options::{self, add_groups, global_args};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use std::ffi::OsString;
@@ -105,13 +105,14 @@ pub fn command(verb: &'static Verb) -> Command {
         .about(verb.about)
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true);
-    (verb.build)(command).arg(store_arg())
+    let everyday = !matches!(verb.name, "run" | "key");
+    (verb.build)(command).args(global_args(everyday))
 }
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   idem run --key 'backup-{day}' --ttl 48h -- pg_dump -f /srv/b.sql shop
-  idem run --key deploy-v42 --timeout 10m --probe './is-live v42' -- ./deploy v42
+  idem run --key deploy-v42 -t 10m --probe './is-live v42' -- ./deploy v42
   idem run --key pay-1234 --json --idempotent --retries 3 -- ./pay 1234";
 
 /// The command line of `run` with no more of its options than occur among `words`: building all of them
@@ -120,7 +121,7 @@ pub fn run_as_typed(words: &[OsString]) -> Command {
     let command = Command::new("run").disable_version_flag(true);
     options::add_typed(command, options::RUN_GROUPS, words)
         .arg(command_arg().required(true))
-        .arg(store_arg())
+        .args(global_args(false))
 }
 
 fn run(command: Command) -> Command {
@@ -219,12 +220,12 @@ fn output(command: Command) -> Command {
         .arg(text(
             "attempt",
             "N|G.N",
-            "The output of attempt N: of the latest generation that has any, or of generation G",
+            "Attempt N of the latest generation, or of G",
         ))
         .after_help(
-            "Ends with the stored exit code; with 120 while it runs, 122 where its outcome is unknown or it\n\
-             is held, 1 where there is no such operation or attempt. An attempt that died of signal n ends\n\
-             with 128+n.",
+            "Ends with the stored exit code; with 120 while it runs, 122 where its outcome\n\
+             is unknown or it is held, 1 where there is no such operation or attempt. An\n\
+             attempt that died of signal n ends with 128+n.",
         )
 }
 
@@ -239,8 +240,8 @@ fn wait(command: Command) -> Command {
         ))
         .arg(json_arg().help("Print one JSON object instead of the streams"))
         .after_help(
-            "Prints the stored streams and ends with the stored exit code; with 122 where the outcome is\n\
-             unknown or it is held, 1 where there is no such operation.",
+            "Prints the stored streams and ends with the stored exit code; with 122 where\n\
+             the outcome is unknown or it is held, 1 where there is no such operation.",
         )
 }
 
@@ -273,15 +274,16 @@ fn resolve(command: Command) -> Command {
             .conflicts_with("not-done"),
         )
         .after_help(
-            "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where it is held, 1\n\
-             where it is not there, 125 where it is settled already.",
+            "Only an unknown outcome can be resolved. Ends with 120 while it runs, 122 where\n\
+             it is held, 1 where it is not there, 125 where it is settled already.",
         )
 }
 
 fn approve(command: Command) -> Command {
     decision(command).after_help(
-        "Shows the command, its directory and its preview, and asks. The approval holds for exactly this
-command, directory and program, and is used up by the next run. Needs a terminal or --yes.",
+        "Shows the command, its directory and its preview, and asks. The approval holds\n\
+         for exactly this command, directory and program, and is used up by the next\n\
+         run. Needs a terminal or --yes.",
     )
 }
 
@@ -316,8 +318,8 @@ fn forget(command: Command) -> Command {
             "Also those that are running, unknown or held",
         ))
         .after_help(
-            "A glob stays within the scope. Whatever can be deleted is; ends with 125 where something was\n\
-             kept for want of --force, 1 where something is not there.",
+            "A glob stays within the scope. Whatever can be deleted is; ends with 125 where\n\
+             something was kept for want of --force, 1 where something is not there.",
         )
 }
 
@@ -353,7 +355,7 @@ fn task(command: Command) -> Command {
         .arg(text(
             "retries",
             "N",
-            "With open: retries of all its steps together [default: as many as each allows itself]",
+            "With open: retries of all its steps together",
         ))
         .arg(text(
             "deadline",
@@ -362,8 +364,10 @@ fn task(command: Command) -> Command {
         ))
         .arg(switch("json", "With show: print JSON"))
         .after_help(
-            "Opening an open task again in the same way changes nothing; one that has ended begins anew.\n\
-             After its end its steps are refused (123). Ends with 1 where there is no such task.",
+            "Without --retries each step makes as many as it allows itself.\n\
+             Opening an open task again in the same way changes nothing; one that has ended\n\
+             begins anew. After its end its steps are refused (123). Ends with 1 where there\n\
+             is no such task.",
         )
 }
 

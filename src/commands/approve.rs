@@ -7,6 +7,7 @@ use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::quote;
 use crate::cli::stdout::print;
+use crate::cli::values;
 use crate::domain::name::OpName;
 use crate::domain::outcome::State;
 use crate::domain::record::{Proposal, Record, Verdict};
@@ -54,7 +55,7 @@ fn decide(matches: &ArgMatches, verdict: Verdict) -> Result<i32> {
 }
 
 fn generation(text: &str) -> Result<i64> {
-    text.parse().map_err(|_| {
+    values::whole_number(text).ok_or_else(|| {
         anyhow!(
             "--generation: '{text}' is no generation; write the number that `idem status` shows"
         )

@@ -43,7 +43,7 @@ pub fn complete(arguments: &[OsString]) -> i32 {
 
 fn keys(prefix: &str, words: &[OsString]) -> Result<String> {
     let mut typed = vec![OsString::from("status")];
-    for option in ["--store", "--scope"] {
+    for option in ["--store", "--config", "--profile", "--scope"] {
         if let Some(value) = last_value(words, option) {
             typed.extend([OsString::from(option), value]);
         }

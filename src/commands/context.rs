@@ -1,7 +1,8 @@
 //! How a verb finds its store, and what it must know of its surroundings.
 
+use crate::cli::layers::Layers;
 use crate::cli::parse::value;
-use crate::cli::settings::{self, Surroundings};
+use crate::cli::settings;
 use crate::cli::view::View;
 use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
@@ -28,7 +29,7 @@ const EVENTS_A_PAGE: u32 = 1000;
 pub struct Context {
     /// The store's file.
     pub path: PathBuf,
-    /// The scope that was asked for by option or environment.
+    /// The scope that was asked for by option, environment or configuration.
     pub scope: Option<Scope>,
     /// The moment.
     pub now: Stamp,
@@ -38,10 +39,16 @@ impl Context {
     /// Reads the options that all verbs share.
     pub fn new(matches: &ArgMatches) -> Result<Context> {
         let env = |name: &str| std::env::var_os(name);
-        let (path, _) = settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+        let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+        Context::of(&layers)
+    }
+
+    /// The same from what has been read.
+    pub fn of(layers: &Layers<'_>) -> Result<Context> {
+        let (path, _) = settings::store_path(layers).map_err(|e| anyhow!(e))?;
         Ok(Context {
             path,
-            scope: scope(matches)?,
+            scope: scope(layers)?,
             now: clock::now(),
         })
     }
@@ -67,22 +74,14 @@ impl Context {
     }
 }
 
-/// `--scope`, else `IDEM_SCOPE`; none where neither is given.
-fn scope(matches: &ArgMatches) -> Result<Option<Scope>> {
+/// `--scope`, or what stands for it; none where nothing does.
+fn scope(layers: &Layers<'_>) -> Result<Option<Scope>> {
     // Verbs about no operation have no such option.
-    let takes_scope = matches.try_get_one::<OsString>("scope").is_ok();
-    let env = |name: &str| std::env::var_os(name);
-    if !takes_scope || (value(matches, "scope").is_none() && env("IDEM_SCOPE").is_none()) {
+    let takes_scope = layers.matches().try_get_one::<OsString>("scope").is_ok();
+    if !takes_scope || !layers.has("scope") {
         return Ok(None);
     }
-    let around = Surroundings {
-        env: &env,
-        now: clock::now(),
-        monotonic: clock::monotonic(),
-        ancestry: Vec::new(),
-        cwd: Vec::new(),
-    };
-    let scope = settings::scope(matches, &around).map_err(|e| anyhow!(e))?;
+    let scope = settings::scope(layers).map_err(|e| anyhow!(e))?;
     Ok(Some(scope))
 }
 

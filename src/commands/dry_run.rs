@@ -4,7 +4,8 @@ use super::context::{Context, observe};
 use super::key::spool_dir;
 use crate::cli::explain::{Explanation, GuardView, object, page};
 use crate::cli::guard_text;
-use crate::cli::parse::{flag, value};
+use crate::cli::layers::Layers;
+use crate::cli::parse::value;
 use crate::cli::quote;
 use crate::cli::settings::{KeySource, Named, Surroundings};
 use crate::cli::stdout::print;
@@ -25,20 +26,19 @@ use crate::process::locks::LockFile;
 use crate::process::permits;
 use crate::store::sqlite::SqliteStore;
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Explains the call.
-pub fn run(matches: &ArgMatches, around: &Surroundings<'_>) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<i32> {
+    let context = Context::of(layers)?;
     let path = context.path;
     let mut batches = |name: &str| present_batch(&path, name).map_err(|e| e.to_string());
-    let (named, plan) = super::run::understand(matches, around, &spool_dir(&path), &mut batches)?;
-    let explained = Look::at(&path)?.explain(matches, around, &named, &plan)?;
-    print(match flag(matches, "json") {
+    let (named, plan) = super::run::understand(layers, around, &spool_dir(&path), &mut batches)?;
+    let explained = Look::at(&path)?.explain(layers, around, &named, &plan)?;
+    print(match layers.flag("json") {
         true => format!("{}\n", object(&explained)),
         false => page(&explained),
     })?;
@@ -88,7 +88,7 @@ impl Look {
 
     fn explain<'a>(
         mut self,
-        matches: &ArgMatches,
+        layers: &Layers<'_>,
         around: &Surroundings<'_>,
         named: &'a Named,
         plan: &'a Plan,
@@ -116,7 +116,8 @@ impl Look {
         Ok(Explanation {
             plan,
             named,
-            key_from: key_from(matches, named, around),
+            key_from: key_from(layers, named),
+            given: layers.origins(),
             store_exists: self.store.is_some(),
             found,
             previous_runs,
@@ -282,10 +283,11 @@ fn deadline_left(plan: &Plan, around: &Surroundings<'_>, task: Option<&Task>) ->
 }
 
 /// How the key came about, as a fragment.
-fn key_from(matches: &ArgMatches, named: &Named, around: &Surroundings<'_>) -> String {
+fn key_from(layers: &Layers<'_>, named: &Named) -> String {
     if named.source == KeySource::Derived {
         return "derived from the command and the directory, since no option names one".to_owned();
     }
+    let matches = layers.matches();
     let option = ["key", "key-file", "key-from"]
         .into_iter()
         .find_map(|name| value(matches, name).map(|value| (name, value)));
@@ -293,7 +295,7 @@ fn key_from(matches: &ArgMatches, named: &Named, around: &Surroundings<'_>) -> S
         Some((name, value)) => format!("from --{name} {}", quote::shell(&value.to_string_lossy())),
         None if value(matches, "step").is_some() => "from --task and --step".to_owned(),
         None => {
-            let template = (around.env)("IDEM_KEY").unwrap_or_default();
+            let template = layers.variable("IDEM_KEY").unwrap_or_default();
             format!(
                 "from IDEM_KEY={}",
                 quote::shell(&template.to_string_lossy())

@@ -1,5 +1,6 @@
 //! The keeper's process, from the fork to its end.
 
+use super::notice::{self, Unknown};
 use crate::cli::exit;
 use crate::cli::present::{Answer, Degraded, Presenter};
 use crate::cli::say;
@@ -14,11 +15,14 @@ use crate::engine::environment::ChildContext;
 use crate::engine::hands::{Cancelled, Hands};
 use crate::engine::keeper::{self, Executed, Kept};
 use crate::engine::plan::Plan;
-use crate::engine::store::{GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult};
+use crate::engine::store::{
+    ClaimId, GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult,
+};
 use crate::policy::nested::Inner;
 use crate::process::hands::{Places, ProcessHands};
 use crate::process::leaving::leave;
 use crate::process::mirror::{MirrorPair, MirrorState};
+use crate::process::notice::release_callers;
 use crate::process::session::Session;
 use crate::process::split::{Link, ToFront};
 use crate::process::spool::Recording;
@@ -107,15 +111,40 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         Ok(kept) => kept,
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
     };
+    let mut news = None;
     let end = match kept {
         Kept::NotClaimed(not) => not_claimed(&mut hands, keeping, not),
-        Kept::Executed(executed) => executed_end(&mut hands, keeping, &executed),
+        Kept::Executed(executed) => {
+            news = new_unknown(&hands, plan, &executed);
+            executed_end(&mut hands, keeping, &executed)
+        }
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
     let _ = store.purge(&clock::now(), PURGED_IN_PASSING, KEEP_EVENTS);
     let _ = store.checkpoint_if_long();
-    leave(0, hands.take_held_pipes())
+    let mut pipes = hands.take_held_pipes();
+    if let Some(unknown) = news {
+        release_callers();
+        notice::tell(&unknown, &mut pipes, |step| {
+            store.step(&unknown.claim, &step).map(drop)
+        });
+    }
+    leave(0, pipes)
+}
+
+/// What `--on-unknown` is told of.
+fn new_unknown(hands: &ProcessHands<'_>, plan: &Plan, executed: &Executed) -> Option<Unknown> {
+    let command = plan.helpers.on_unknown.clone()?;
+    executed.new_unknown.then(|| Unknown {
+        command,
+        claim: ClaimId {
+            name: plan.name.clone(),
+            generation: executed.generation,
+            nonce: hands.nonce(),
+        },
+        reason: executed.reason.clone(),
+    })
 }
 
 fn fail(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, error: &str) -> ! {

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::keeping;
+use crate::cli::layers::Layers;
 use crate::cli::parse::flag;
 use crate::cli::settings::{self, KeySource, Named, Surroundings};
 use crate::cli::stdout::print;
@@ -11,6 +12,7 @@ use crate::process::facts::SystemFacts;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
@@ -18,8 +20,9 @@ use std::path::{Path, PathBuf};
 
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let named = named(matches, &context)?;
+    let env = |name: &str| std::env::var_os(name);
+    let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+    let named = named(&layers, &env)?;
     let shown = match flag(matches, "json") {
         true => format!("{}\n", object(&named)),
         false => lines(&named),
@@ -28,15 +31,15 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     Ok(0)
 }
 
-fn named(matches: &ArgMatches, context: &Context) -> Result<Named> {
-    let argv: Vec<Vec<u8>> = settings::command(matches)
+fn named(layers: &Layers<'_>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Named> {
+    let context = Context::of(layers)?;
+    let argv: Vec<Vec<u8>> = settings::command(layers.matches())
         .into_iter()
         .map(OsStringExt::into_vec)
         .collect();
     let no_command = argv.is_empty();
-    let env = |name: &str| std::env::var_os(name);
     let around = Surroundings {
-        env: &env,
+        env,
         now: context.now.clone(),
         monotonic: clock::monotonic(),
         ancestry: Vec::new(),
@@ -47,7 +50,7 @@ fn named(matches: &ArgMatches, context: &Context) -> Result<Named> {
     let stdin = io::stdin();
     let spool_dir = spool_dir(path);
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
-    let named = settings::named(matches, &around, &mut facts).map_err(|e| anyhow!(e))?;
+    let named = settings::named(layers, &around, &mut facts).map_err(|e| anyhow!(e))?;
     if named.source == KeySource::Derived && no_command {
         return Err(anyhow!(
             "there is neither a key nor a command to derive one from; give --key, or a command behind --"

@@ -13,6 +13,7 @@ mod keeping;
 pub mod key;
 pub mod log;
 pub mod man;
+mod notice;
 pub mod output;
 pub mod resolve;
 pub mod run;

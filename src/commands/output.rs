@@ -6,6 +6,7 @@ use super::status::not_there;
 use crate::cli::attempts::{Attempt, collect};
 use crate::cli::parse::flag;
 use crate::cli::present::say_line;
+use crate::cli::values::whole_number;
 use crate::cli::view::View;
 use crate::cli::{exit, say};
 use crate::domain::name::{Generation, OpName};
@@ -57,16 +58,11 @@ fn which(text: &str) -> Result<Which> {
         Some((generation, number)) => (Some(generation), number),
         None => (None, text),
     };
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(number) || !generation.is_none_or(digits) {
-        return Err(wrong());
-    }
+    let number = whole_number(number).filter(|number| *number > 0);
+    let generation = generation.map(|text| whole_number(text).ok_or_else(wrong));
     Ok(Which {
-        generation: match generation {
-            Some(generation) => Some(Generation(generation.parse().map_err(|_| wrong())?)),
-            None => None,
-        },
-        number: number.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
+        generation: generation.transpose()?.map(Generation),
+        number: number.ok_or_else(wrong)?,
     })
 }
 

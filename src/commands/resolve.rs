@@ -5,6 +5,7 @@ use super::status::not_there;
 use crate::cli::parse::{flag, value};
 use crate::cli::present::say_line;
 use crate::cli::stdout::{print, reason};
+use crate::cli::values;
 use crate::cli::view::View;
 use crate::cli::{exit, quote, say};
 use crate::domain::decision::Refusal;
@@ -95,8 +96,7 @@ impl Answer {
 }
 
 fn exit_code(text: &str) -> Result<i32> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let code = text.parse::<u8>().ok().filter(|_| digits);
+    let code: Option<u8> = values::whole_number(text);
     code.map(i32::from)
         .ok_or_else(|| anyhow!("--exit-code: '{text}' is no exit code; write 0 to 255"))
 }

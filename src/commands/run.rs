@@ -1,9 +1,11 @@
 //! `idem run`.
 
+use super::notice::{self, Unknown};
 use super::{dry_run, keeping};
 use crate::cli::exit;
-use crate::cli::parse::flag;
+use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
+use crate::cli::require;
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
@@ -17,7 +19,7 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::front::{self, Caller, Delegated, WaitEnd};
 use crate::engine::ledger;
 use crate::engine::plan::{Plan, StdinMode};
-use crate::engine::store::{Change, Store, StoreError, StoreResult};
+use crate::engine::store::{Change, ClaimId, Store, StoreError, StoreResult};
 use crate::policy::nested::Inner;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
@@ -35,6 +37,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Why an outcome is unknown whose keeper is not there to say so.
+const OWNER_GONE: &str = "whoever ran it is gone";
+
 /// Runs the verb; the error is one line for the user.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let started = clock::monotonic();
@@ -46,16 +51,17 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         ancestry: living_ancestry(),
         cwd: working_directory(),
     };
-    if flag(matches, "dry-run") {
-        return dry_run::run(matches, &around);
+    let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+    require::check(&layers).map_err(|e| anyhow!(e))?;
+    if layers.flag("dry-run") {
+        return dry_run::run(&layers, &around);
     }
-    let speech = settings::speech(matches).map_err(|e| anyhow!(e))?;
-    let (store_path, default_store) =
-        settings::store_path(matches, &env).map_err(|e| anyhow!(e))?;
+    let speech = settings::speech(&layers).map_err(|e| anyhow!(e))?;
+    let (store_path, default_store) = settings::store_path(&layers).map_err(|e| anyhow!(e))?;
     let mut batches =
         |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
     let spool_dir = super::key::spool_dir(&store_path);
-    let (named, plan) = understand(matches, &around, &spool_dir, &mut batches)?;
+    let (named, plan) = understand(&layers, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     // Never closed: the process is about to leave, and a close takes longer than the read did.
     let mut call = ManuallyDrop::new(Call {
@@ -68,32 +74,35 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
+        lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
     let derived = named.source == KeySource::Derived;
-    Ok(finish(&mut call, outcome, derived))
+    let code = finish(&mut call, outcome, derived);
+    call.tell_of_lost();
+    Ok(code)
 }
 
 /// Options to a plan. What was read of stdin to make a key is put back in its place.
 pub(super) fn understand(
-    matches: &ArgMatches,
+    layers: &Layers<'_>,
     around: &Surroundings<'_>,
     spool_dir: &Path,
     batches: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(Named, Plan)> {
-    let argv = settings::command(matches)
+    let argv = settings::command(layers.matches())
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();
     let stdin = io::stdin();
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), spool_dir, batches);
-    let named = settings::named(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
-    let fingerprint = settings::fingerprint(matches, around, &mut facts).map_err(|e| anyhow!(e))?;
+    let named = settings::named(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
+    let fingerprint = settings::fingerprint(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {
         put_in_place(&file)
             .map_err(|e| anyhow!("stdin cannot be put back: {e}; nothing was run"))?;
     }
-    let plan = settings::plan(matches, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
+    let plan = settings::plan(layers, around, &named, fingerprint).map_err(|e| anyhow!(e))?;
     Ok((named, plan))
 }
 
@@ -125,6 +134,8 @@ struct Call<'a> {
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
+    /// The claim whose owner this call was the first to find gone.
+    lost: Option<ClaimId>,
 }
 
 impl Call<'_> {
@@ -150,6 +161,19 @@ impl Call<'_> {
                 "stdin could not be read to its end: {e}; nothing was run"
             ))
         })
+    }
+
+    /// Tells `--on-unknown` of the owner that was found gone.
+    fn tell_of_lost(&mut self) {
+        self.drop_store();
+        if let (Some(claim), Some(command)) = (self.lost.take(), &self.plan.helpers.on_unknown) {
+            let unknown = Unknown {
+                command: command.clone(),
+                claim,
+                reason: OWNER_GONE.to_owned(),
+            };
+            notice::tell_in_background(unknown, self.path.clone());
+        }
     }
 
     /// Waiting keeps no connection: its read mark would keep the log from being folded in.
@@ -230,26 +254,28 @@ impl Caller for Call<'_> {
     fn note_owner_lost(&mut self, record: &Record) {
         self.drop_store();
         let generation = record.generation;
-        let reason = "whoever ran it is gone";
         let at = clock::now();
+        let mut first = false;
         // Who cannot write sees the same by looking, so a failure changes nothing.
-        let _ = SqliteStore::open_write(&self.path).and_then(|mut store| {
-            store.change(&self.plan.name, &mut |found| match found {
-                Some(found) if found.generation == generation && found.state == State::Running => {
-                    Change::OwnerLost {
-                        at: at.clone(),
-                        reason: reason.to_owned(),
-                        events: vec![NewEvent {
-                            at: at.wall,
-                            kind: EventKind::OwnerLost,
-                            attempt: None,
-                            detail: ledger::because(reason),
-                        }],
-                    }
+        let noted = SqliteStore::open_write(&self.path).and_then(|mut store| {
+            store.change(&self.plan.name, &mut |found| {
+                first = found.is_some_and(|found| {
+                    found.generation == generation && found.state == State::Running
+                });
+                if first {
+                    owner_lost(&at)
+                } else {
+                    Change::Leave
                 }
-                _ => Change::Leave,
             })
         });
+        if first && noted.is_ok() {
+            self.lost = Some(ClaimId {
+                name: self.plan.name.clone(),
+                generation,
+                nonce: record.nonce,
+            });
+        }
     }
 
     fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
@@ -279,6 +305,19 @@ impl Caller for Call<'_> {
             KeeperEnd::LookAgain => Delegated::LookAgain,
             end => Delegated::Ended(end),
         })
+    }
+}
+
+fn owner_lost(at: &Stamp) -> Change {
+    Change::OwnerLost {
+        at: at.clone(),
+        reason: OWNER_GONE.to_owned(),
+        events: vec![NewEvent {
+            at: at.wall,
+            kind: EventKind::OwnerLost,
+            attempt: None,
+            detail: ledger::because(OWNER_GONE),
+        }],
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
 use crate::cli::view::View;
 use crate::cli::{attempts, exit, operation_json, present::say_line};
+use crate::domain::keyparts::task_name;
 use crate::domain::name::OpName;
 use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
@@ -189,7 +190,7 @@ impl Wanted {
             filter: Filter {
                 glob: glob.map(str::to_owned),
                 scope: context.scope.clone(),
-                task: text(matches, "task")?.map(str::to_owned),
+                task: text(matches, "task")?.map(task).transpose()?,
                 states: stored_states(&states),
                 since,
                 limit: None,
@@ -254,11 +255,16 @@ fn since(text: &str, now: UnixMs) -> Result<UnixMs> {
     }
 }
 
+fn task(name: &str) -> Result<String> {
+    let name = task_name(name.as_bytes()).map_err(|e| anyhow!("--task: {e}"))?;
+    Ok(name.to_string())
+}
+
 fn limit(text: &str) -> Result<u32> {
-    match text.parse::<u32>() {
-        Ok(0) => Err(anyhow!("--limit: 0 would show nothing; write at least 1")),
-        Ok(limit) if !text.starts_with('+') => Ok(limit),
-        _ => Err(anyhow!(
+    match values::whole_number(text) {
+        Some(0) => Err(anyhow!("--limit: 0 would show nothing; write at least 1")),
+        Some(limit) => Ok(limit),
+        None => Err(anyhow!(
             "--limit: cannot read '{text}' as a number; write for example 20"
         )),
     }

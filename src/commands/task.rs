@@ -56,7 +56,7 @@ struct Asked {
 impl Asked {
     fn read(matches: &ArgMatches) -> Result<Asked> {
         let retries = text(matches, "retries")?.map(|given| {
-            given.parse::<u32>().map_err(|_| {
+            values::whole_number(given).ok_or_else(|| {
                 anyhow!("--retries: cannot read '{given}' as a number; write for example 3")
             })
         });

@@ -233,6 +233,11 @@ pub fn task_key(task: &[u8], step: &[u8], call: Option<&[u8]>) -> Result<Key, Ta
     Key::new(key).map_err(TaskKeyError::Key)
 }
 
+/// The name of a task alone, as [`task_key`] takes it.
+pub fn task_name(task: &[u8]) -> Result<Key, TaskKeyError> {
+    name("task", task)
+}
+
 fn name(which: &'static str, bytes: &[u8]) -> Result<Key, TaskKeyError> {
     if bytes.contains(&b'/') {
         return Err(TaskKeyError::Slash(which));

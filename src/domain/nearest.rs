@@ -12,20 +12,26 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance: insertions, deletions and substitutions of characters.
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbouring characters.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut before = None;
     for (i, a) in left.chars().enumerate() {
         let mut next = vec![i + 1];
-        let mut last = i + 1;
-        for ((b, above), diagonal) in right.iter().zip(row.iter().skip(1)).zip(&row) {
-            last = (diagonal + usize::from(a != *b))
-                .min(above + 1)
-                .min(last + 1);
-            next.push(last);
+        for (j, b) in right.iter().enumerate() {
+            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX - 1);
+            let replaced = at(&row, j) + usize::from(a != *b);
+            let mut least = replaced.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let swapped = before == Some(*b) && j > 0 && right.get(j - 1) == Some(&a);
+            if swapped {
+                least = least.min(at(&above, j - 1) + 1);
+            }
+            next.push(least);
         }
-        row = next;
+        above = std::mem::replace(&mut row, next);
+        before = Some(a);
     }
     row.last().copied().unwrap_or(0)
 }
@@ -40,7 +46,10 @@ mod tests {
             ("", "", 0),
             ("", "day", 3),
             ("day", "", 3),
-            ("day", "dya", 2),
+            ("day", "dya", 1),
+            ("ab", "ba", 1),
+            ("abcd", "badc", 2),
+            ("ca", "abc", 3),
             ("kitten", "sitting", 3),
         ] {
             assert_eq!(distance(left, right), away, "{left} {right}");
@@ -54,6 +63,7 @@ mod tests {
         assert_eq!(nearest("HOUR", &known), Some("hour"));
         assert_eq!(nearest("hostname", &known), Some("host"));
         assert_eq!(nearest("wek", &known), Some("week"));
+        assert_eq!(nearest("dya", &known), Some("day"));
         assert_eq!(nearest("zebra", &known), None);
         assert_eq!(nearest("", &known), None);
     }

@@ -67,6 +67,8 @@ pub struct Claim {
     pub begun: (Execution, Step),
     /// The record found needs the cleanup before another run.
     pub found_dirty: bool,
+    /// The record found was known to be unknown.
+    pub found_unknown: bool,
     /// How long ago the last attempt of the record found ended.
     pub since_end: Option<Duration>,
     /// The moment of the monotonic clock at which the call must be over.
@@ -80,6 +82,7 @@ pub(super) struct Considered {
     prepared: bool,
     begun: (Execution, Step),
     found_dirty: bool,
+    found_unknown: bool,
     since_end: Option<Duration>,
     deadline: Option<Duration>,
 }
@@ -124,6 +127,7 @@ fn held(record: Record, c: Considered) -> Claim {
         prepared: c.prepared,
         begun: c.begun,
         found_dirty: c.found_dirty,
+        found_unknown: c.found_unknown,
         since_end: c.since_end,
         deadline: c.deadline,
         attempts_before: record.attempts.saturating_sub(u32::from(c.prepared)),
@@ -230,6 +234,7 @@ fn begin(
         prepared,
         begun,
         found_dirty,
+        found_unknown: record.is_some_and(|record| record.state == State::Unknown),
         since_end,
         deadline,
     };

@@ -19,6 +19,8 @@ pub const DEADLINE: &str = "IDEM_DEADLINE";
 pub const ANCESTRY: &str = "IDEM_ANCESTRY";
 /// The file in which a child may say how it ended.
 pub const CONTROL: &str = "IDEM_CONTROL";
+/// Why an outcome is unknown, for the command that is told of it.
+pub const REASON: &str = "IDEM_REASON";
 /// The key of a call: meant for one call only, so children do not see it.
 pub const KEY: &str = "IDEM_KEY";
 
@@ -90,12 +92,7 @@ pub fn child_environment(
     context: &ChildContext<'_>,
     control: Option<&Path>,
 ) -> Vec<(OsString, OsString)> {
-    const OURS: [&str; 8] = [
-        OPERATION, TOKEN, GENERATION, ATTEMPT, DEADLINE, ANCESTRY, CONTROL, KEY,
-    ];
-    let mut all: Vec<(OsString, OsString)> = base
-        .filter(|(name, _)| !OURS.iter().any(|own| name == own))
-        .collect();
+    let mut all = without_ours(base);
     let mut set = |name: &str, value: OsString| all.push((name.into(), value));
     set(OPERATION, operation_text(context.name).into());
     set(TOKEN, context.token.into());
@@ -109,6 +106,29 @@ pub fn child_environment(
         set(CONTROL, control.into());
     }
     all
+}
+
+/// The caller's environment for a command that is told of an unknown outcome. It runs under no claim.
+pub fn notice_environment(
+    base: impl Iterator<Item = (OsString, OsString)>,
+    name: &OpName,
+    generation: Generation,
+    reason: &str,
+) -> Vec<(OsString, OsString)> {
+    let mut all = without_ours(base);
+    let mut set = |name: &str, value: String| all.push((name.into(), value.into()));
+    set(OPERATION, operation_text(name));
+    set(GENERATION, generation.to_string());
+    set(REASON, reason.replace('\0', " "));
+    all
+}
+
+fn without_ours(base: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    const OURS: [&str; 9] = [
+        OPERATION, TOKEN, GENERATION, ATTEMPT, DEADLINE, ANCESTRY, CONTROL, KEY, REASON,
+    ];
+    base.filter(|(name, _)| !OURS.iter().any(|own| name == own))
+        .collect()
 }
 
 fn operation_text(name: &OpName) -> String {

@@ -39,11 +39,13 @@ pub enum EventKind {
     Guarded,
     /// The record came from an export.
     Imported,
+    /// Somebody was told of an unknown outcome; detail: `command`, `exit_code` or `trouble`.
+    Told,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 17] = [
         EventKind::Claimed,
         EventKind::AttemptStarted,
         EventKind::AttemptEnded,
@@ -60,6 +62,7 @@ impl EventKind {
         EventKind::Superseded,
         EventKind::Guarded,
         EventKind::Imported,
+        EventKind::Told,
     ];
 
     /// The word used in JSON and in the store.
@@ -81,6 +84,7 @@ impl EventKind {
             EventKind::Superseded => "superseded",
             EventKind::Guarded => "guarded",
             EventKind::Imported => "imported",
+            EventKind::Told => "told",
         }
     }
 

@@ -71,6 +71,8 @@ pub struct Executed {
     pub output: Option<NewOutput>,
     /// The result is a probe's answer, whose output the caller has not seen.
     pub by_probe: bool,
+    /// It is recorded as unknown, and nobody knew that before.
+    pub new_unknown: bool,
     /// Whether and how the result was recorded.
     pub recorded: Recorded,
     /// Processes that could not be ended.

@@ -187,6 +187,20 @@ fn head(bytes: &[u8]) -> Value {
     }
 }
 
+/// Somebody was told of an unknown outcome, or why not.
+pub fn told(command: &OsStr, end: &Result<Exit, String>) -> Detail {
+    let (exit_code, trouble) = match end {
+        Ok(Exit::Code(code)) => ((*code).into(), Value::Null),
+        Ok(Exit::Signal(signal)) => ((128 + signal).into(), Value::Null),
+        Err(why) => (Value::Null, why.clone().into()),
+    };
+    detail([
+        ("command", bytes_value(command.as_bytes())),
+        ("exit_code", exit_code),
+        ("trouble", trouble),
+    ])
+}
+
 /// A pause before another step.
 pub fn paused(delay: Duration) -> Detail {
     detail([("delay_ms", ms(delay))])

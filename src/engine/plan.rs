@@ -80,6 +80,8 @@ pub struct Helpers {
     pub fallback: Option<OsString>,
     /// `--preview`.
     pub preview: Option<OsString>,
+    /// `--on-unknown`.
+    pub on_unknown: Option<OsString>,
 }
 
 /// What protects the things that the command talks to.

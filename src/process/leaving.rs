@@ -63,7 +63,7 @@ fn close_all_but(pipes: Vec<OwnedFd>) -> Vec<OwnedFd> {
 }
 
 /// Reads once and throws it away; false at the end.
-fn read_some(fd: RawFd) -> bool {
+pub(super) fn read_some(fd: RawFd) -> bool {
     let mut buffer = [0u8; 4096];
     // SAFETY: the buffer lives through the call and its length is given.
     let count = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };

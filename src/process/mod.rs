@@ -16,6 +16,7 @@ pub mod leaving;
 pub mod liveness;
 pub mod locks;
 pub mod mirror;
+pub mod notice;
 pub mod outer;
 pub mod permits;
 pub mod proc;

@@ -140,6 +140,12 @@ pub fn become_subreaper() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
 }
 
+/// The user on whose behalf this process acts.
+pub fn effective_user() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// A resource limit as it was before idem raised its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SavedLimit {

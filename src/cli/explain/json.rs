@@ -20,6 +20,10 @@ pub fn object(explained: &Explanation<'_>) -> Value {
         .map(|(low, high)| json!({"shortest_ms": ms(*low), "longest_ms": ms(*high)}))
         .collect();
     let guards: Vec<Value> = explained.guards.iter().map(guard).collect();
+    let given = explained.given.iter();
+    let given: Vec<Value> = given
+        .map(|one| json!({"option": one.option, "value": one.value, "origin": one.origin}))
+        .collect();
     json!({
         "dry_run": true,
         "scope": named.name.scope.as_str(),
@@ -52,6 +56,7 @@ pub fn object(explained: &Explanation<'_>) -> Value {
         "failed_ttl_ms": kept(plan.failed_ttl),
         "classifier": explained.classifier.map(classifier),
         "guards": guards,
+        "options": given,
         "answers": {
             "what_is_the_key": explained.the_key(),
             "where_is_the_state": explained.the_place(),

@@ -10,6 +10,7 @@ pub use json::object;
 pub use text::page;
 
 use super::exit;
+use super::layers::Effective;
 use super::quote;
 use super::say;
 use super::settings::Named;
@@ -53,6 +54,8 @@ pub struct Explanation<'a> {
     pub named: &'a Named,
     /// How the key came about, as a fragment.
     pub key_from: String,
+    /// What was given, by whatever layer.
+    pub given: Vec<Effective>,
     /// The store's file.
     pub store: PathBuf,
     /// There is such a file.

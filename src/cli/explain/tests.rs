@@ -1,3 +1,4 @@
+use super::super::layers::Layers;
 use super::super::parse::{Typed, parse};
 use super::super::render::fixtures::{now, running, succeeded, view};
 use super::super::settings::{self, Surroundings};
@@ -27,17 +28,19 @@ fn explained_below(
     let Ok(Typed::Verb { matches, .. }) = parse(&words) else {
         panic!("not a verb: {line}");
     };
+    let env = |_: &str| None;
+    let layers = Layers::read(&matches, &env).unwrap();
     let around = Surroundings {
-        env: &|_| None,
+        env: &env,
         now: now(),
         monotonic: 100 * S,
         ancestry,
         cwd: b"/srv/app".to_vec(),
     };
     let mut facts = FakeFacts::default();
-    let named = settings::named(&matches, &around, &mut facts).unwrap();
-    let fingerprint = settings::fingerprint(&matches, &around, &mut facts).unwrap();
-    let plan = settings::plan(&matches, &around, &named, fingerprint).unwrap();
+    let named = settings::named(&layers, &around, &mut facts).unwrap();
+    let fingerprint = settings::fingerprint(&layers, &around, &mut facts).unwrap();
+    let plan = settings::plan(&layers, &around, &named, fingerprint).unwrap();
     let argv: Vec<Vec<u8>> = plan
         .running
         .argv
@@ -49,6 +52,7 @@ fn explained_below(
         plan: &plan,
         named: &named,
         key_from: "from --key".into(),
+        given: layers.origins(),
         store: "/srv/idem.db".into(),
         store_exists: false,
         found: None,
@@ -73,6 +77,18 @@ fn text(line: &str) -> String {
 
 fn has(page: &str, wanted: &str) {
     assert!(page.contains(wanted), "{wanted} is not in\n{page}");
+}
+
+#[test]
+fn what_was_given_is_shown_with_its_layer() {
+    let (page, object) = explained("run --key k --ttl 1h -q -- true", |_| {});
+    has(&page, "options     key = k (option)\n");
+    has(
+        &page,
+        "            ttl = 1h (option)\n            quiet = true (option)\n",
+    );
+    let wanted = serde_json::json!({"option": "ttl", "value": "1h", "origin": "option"});
+    assert_eq!(object["options"][1], wanted);
 }
 
 #[test]

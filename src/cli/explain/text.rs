@@ -1,6 +1,7 @@
 //! The explanation as a page for people.
 
 use super::Explanation;
+use crate::cli::quote;
 use crate::cli::when::{length, rfc3339};
 use crate::domain::outcome::Class;
 use crate::domain::time::Ttl;
@@ -19,6 +20,7 @@ pub fn page(explained: &Explanation<'_>) -> String {
         page.put(guard.kind, &format!("{} {}", guard.name, guard.stands));
     }
     classifier(&mut page, explained);
+    given(&mut page, explained);
     page.blank();
     page.ask("what is the key?", &explained.the_key());
     page.ask("where is the state?", &explained.the_place());
@@ -151,6 +153,15 @@ fn classifier(page: &mut Page, explained: &Explanation<'_>) {
     );
     for row in tool.rows {
         page.put("", &format!("  {}", row_text(row)));
+    }
+}
+
+/// The options that count, and where each was given.
+fn given(page: &mut Page, explained: &Explanation<'_>) {
+    for (nth, one) in explained.given.iter().enumerate() {
+        let name = if nth == 0 { "options" } else { "" };
+        let value = quote::shell(&one.value);
+        page.put(name, &format!("{} = {value} ({})", one.option, one.origin));
     }
 }
 

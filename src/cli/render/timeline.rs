@@ -64,6 +64,7 @@ fn what(event: &Event) -> String {
             because(detail, "reason")
         ),
         EventKind::Imported => settled("imported as", detail),
+        EventKind::Told => told(detail),
     }
 }
 
@@ -137,6 +138,13 @@ fn helper(what: &str, detail: &Detail) -> String {
     let command = text(detail, "command").map_or(String::new(), |command| format!(" `{command}`"));
     let trouble = because(detail, "trouble");
     format!("{what}{command}: {answer}{ending}{trouble}")
+}
+
+/// Somebody was told of an unknown outcome.
+fn told(detail: &Detail) -> String {
+    let command = text(detail, "command").map_or(String::new(), |command| format!(" `{command}`"));
+    let ending = ending(detail).map_or(String::new(), |ending| format!(", {ending}"));
+    format!("on-unknown{command}{ending}{}", because(detail, "trouble"))
 }
 
 fn settled(verb: &str, detail: &Detail) -> String {
@@ -249,6 +257,20 @@ mod tests {
                 json!({"command": "./ask", "answer": "it happened", "exit_code": 0})
             ),
             "probe `./ask`: it happened (exit 0)"
+        );
+        assert_eq!(
+            said(
+                EventKind::Told,
+                json!({"command": "./page", "exit_code": 1})
+            ),
+            "on-unknown `./page`, exit 1"
+        );
+        assert_eq!(
+            said(
+                EventKind::Told,
+                json!({"command": "./page", "trouble": "ended after 30 s"})
+            ),
+            "on-unknown `./page`: ended after 30 s"
         );
     }
 

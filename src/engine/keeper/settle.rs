@@ -7,7 +7,7 @@ use super::super::hands::HowEnded;
 use super::super::ledger;
 use super::super::store::{Fenced, Guards, NewOutput, OutputBody, Settlement, StoreError};
 use super::{Executed, Recorded, Run, SETTLE_TRIES};
-use crate::domain::outcome::{Class, state_after};
+use crate::domain::outcome::{Class, State, state_after};
 use crate::domain::time::UnixMs;
 use crate::policy::nested::Inner;
 use crate::policy::retry::{Settled, Why};
@@ -159,8 +159,11 @@ impl Run<'_> {
             (Some(last), _) => caller_end(&last.end.how, last.end.held_terminal, settled.class),
             (None, _) => CallerEnd::Code(122),
         };
+        let known_before = self.claim.found_unknown && self.number == 0;
+        let is_recorded = matches!(recorded, Recorded::Yes | Recorded::WithoutOutput);
         Executed {
             generation: self.claim.id.generation,
+            new_unknown: settlement.state == State::Unknown && is_recorded && !known_before,
             state: settlement.state,
             class: settled.class,
             reason: settlement.reason.unwrap_or_default(),
