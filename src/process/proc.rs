@@ -213,6 +213,30 @@ impl Listing {
     }
 }
 
+/// The PIDs of this process's direct children, ended ones included. Far cheaper than a listing where the
+/// kernel offers it, and exact as long as nothing is reaped meanwhile.
+pub fn children() -> io::Result<Vec<i32>> {
+    match children_by_thread() {
+        // A kernel without CONFIG_PROC_CHILDREN.
+        Err(error) if vanished(&error) => {
+            let listing = Listing::take()?;
+            let children = listing.children(std::process::id().cast_signed());
+            Ok(children.map(|process| process.id.pid).collect())
+        }
+        other => other,
+    }
+}
+
+/// The kernel keeps children by the thread that forked or adopted them.
+fn children_by_thread() -> io::Result<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let pids = fs::read_to_string(thread?.path().join("children"))?;
+        children.extend(pids.split_whitespace().flat_map(str::parse::<i32>));
+    }
+    Ok(children)
+}
+
 /// Everything that lives below this process now, for instance what a shell started before it executed
 /// idem in its own place.
 pub fn below_this() -> io::Result<Vec<ProcessRef>> {

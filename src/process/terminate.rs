@@ -1,6 +1,6 @@
 //! The end of a tree: politely first, then by force, and never a wait for what cannot be killed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -62,8 +62,8 @@ pub struct Target {
 /// How far the end of a tree has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Something still lives. Look again at this moment of [`super::clock::monotonic`], and whenever a
-    /// SIGCHLD arrives.
+    /// Something still lives. Look again at this moment of [`super::clock::monotonic`], and at once
+    /// whenever a SIGCHLD arrives: the sooner, the less can be started meanwhile.
     Pending {
         /// When to poll at the latest.
         wake_at: Duration,
@@ -114,26 +114,52 @@ impl<S: Signals> Termination<S> {
     /// Reaps adopted descendants, kills if it is time to, and tells what is left.
     pub fn poll(&mut self, now: Duration) -> Progress {
         let killing = now >= self.kill_at;
-        let alive = if killing {
+        let over = if killing {
             self.kill_all()
         } else {
-            self.alive()
+            self.alive().and_then(|alive| self.is_over(&alive))
         };
-        match alive {
-            Ok(alive) if alive.is_empty() => Progress::Done {
+        match over {
+            Ok(true) => Progress::Done {
                 survivors: Vec::new(),
             },
-            Ok(alive) if now >= self.give_up_at => Progress::Done {
-                survivors: alive.iter().map(|process| process.id.pid).collect(),
-            },
-            Err(_) if now >= self.give_up_at => Progress::Done {
-                survivors: vec![self.target.child.pid],
+            _ if now >= self.give_up_at => Progress::Done {
+                survivors: self.survivors(),
             },
             _ if killing => self.look_again(now),
             _ => Progress::Pending {
                 wake_at: self.kill_at,
             },
         }
+    }
+
+    /// A list of all processes can miss one that moves within the tree. But every descendant has an
+    /// ancestor, or is one itself, that is a child of this process; so without children it is over.
+    fn is_over(&self, alive: &[Process]) -> io::Result<bool> {
+        let rest = |process: &Process| process.id == self.target.child && process.ended;
+        Ok(alive.is_empty() && self.children()?.iter().all(rest))
+    }
+
+    /// The children of this process that are not foreign, ended ones included.
+    fn children(&self) -> io::Result<Vec<Process>> {
+        let children = proc::children()?.into_iter().flat_map(proc::process);
+        let foreign = |process: &Process| self.target.foreign.contains(&process.id);
+        Ok(children.filter(|process| !foreign(process)).collect())
+    }
+
+    /// Those that still live. Without `/proc` at least the child is named.
+    fn survivors(&self) -> Vec<i32> {
+        let Ok(alive) = self.alive() else {
+            return vec![self.target.child.pid];
+        };
+        let children = self.children().into_iter().flatten();
+        let children = children.filter(|process| !process.ended);
+        let survivors: BTreeSet<i32> = alive
+            .into_iter()
+            .chain(children)
+            .map(|process| process.id.pid)
+            .collect();
+        survivors.into_iter().collect()
     }
 
     fn look_again(&mut self, now: Duration) -> Progress {
@@ -167,26 +193,48 @@ impl<S: Signals> Termination<S> {
         }
     }
 
-    /// Kills until a look shows nobody who has not been killed; returns those that still live.
-    fn kill_all(&mut self) -> io::Result<Vec<Process>> {
+    /// Kills until a look shows nobody who has not been killed; returns whether nothing is left.
+    fn kill_all(&mut self) -> io::Result<bool> {
+        self.signal_group(&[], libc::SIGKILL);
         for _ in 0..SWEEPS {
+            if self.kill_children()? {
+                // The end of each is a SIGCHLD, and brings its own children here.
+                return Ok(false);
+            }
             let alive = self.alive()?;
-            let fresh = |process: &&Process| !self.killed.contains(&process.id);
-            let fresh: Vec<ProcessRef> = alive
+            let fresh: Vec<_> = alive
                 .iter()
-                .filter(fresh)
-                .map(|process| process.id)
+                .filter(|process| !self.killed.contains(&process.id))
                 .collect();
             if fresh.is_empty() {
-                return Ok(alive);
+                return self.is_over(&alive);
             }
             self.signal_group(&alive, libc::SIGKILL);
             for process in fresh {
-                let _ = self.signals.to_process(process, libc::SIGKILL);
-                self.killed.insert(process);
+                self.kill(process.id);
             }
         }
-        self.alive()
+        Ok(false)
+    }
+
+    /// Kills once. Who refuses is not asked again, and is a survivor in the end.
+    fn kill(&mut self, process: ProcessRef) -> bool {
+        self.killed.insert(process) && self.signals.to_process(process, libc::SIGKILL).is_ok()
+    }
+
+    /// Reaps and kills direct children only, and returns whether one was killed just now. A
+    /// chain of processes that each start the next one and end outruns a list of all processes; but the
+    /// next one becomes a child of this process at once, and its children are listed in no time.
+    fn kill_children(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        for process in self.children()? {
+            if process.ended {
+                self.reap(&process);
+            } else {
+                any |= self.kill(process.id);
+            }
+        }
+        Ok(any)
     }
 
     /// The living descendants. Ended ones that were left to this process are reaped on the way, and as
@@ -205,9 +253,14 @@ impl<S: Signals> Termination<S> {
         let adopted = tree
             .iter()
             .filter(|process| process.parent == this && process.ended);
-        let adopted = adopted.filter(|process| process.id != self.target.child);
-        let reaped = adopted.filter(|process| matches!(wait::reap(process.id.pid), Ok(Some(_))));
-        reaped.count() > 0
+        adopted.filter(|process| self.reap(process)).count() > 0
+    }
+
+    /// Reaps an ended child of this process that is neither the child nor foreign.
+    fn reap(&self, process: &Process) -> bool {
+        process.id != self.target.child
+            && !self.target.foreign.contains(&process.id)
+            && matches!(wait::reap(process.id.pid), Ok(Some(_)))
     }
 }
 

@@ -86,7 +86,8 @@ pub fn run(mut command: Command) -> (ExitStatus, String) {
     (status, text)
 }
 
-/// Runs the body of a test in a process of its own, with one thread, behind the words of `wrapper`.
+/// Runs the body of a test in a process of its own, behind the words of `wrapper`. The only other thread
+/// there is the harness's, which waits.
 pub fn run_in_own_process(test: &str, wrapper: &[&str], body: impl FnOnce()) {
     let Some(command) = again(test, wrapper) else {
         return body();

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 
 use super::*;
 use crate::process::spawn::Spawn;
-use crate::process::testing::{environment, script, shell, until};
+use crate::process::testing::{environment, own_process, script, shell, until};
 use crate::process::wait;
 
 /// An empty list of PIDs.
@@ -138,4 +138,24 @@ fn this_namespace_is_the_one_of_its_children() {
     let (link, _) = crate::process::testing::output(child);
     let expected = format!("pid:[{}]", pid_namespace().expect("/proc"));
     assert_eq!(link.trim(), expected);
+}
+
+#[test]
+fn the_children_of_every_thread_are_this_processs() {
+    own_process!("the_children_of_every_thread_are_this_processs", || {
+        let (here, there) = (
+            shell("exec sleep 1000"),
+            std::thread::spawn(|| shell("exec sleep 1000")),
+        );
+        let pids = [
+            here.process.pid,
+            there.join().expect("no panic").process.pid,
+        ];
+        let mut children = children().expect("/proc");
+        children.sort_unstable();
+        assert_eq!(children, pids);
+        for pid in pids {
+            end(pid);
+        }
+    });
 }
