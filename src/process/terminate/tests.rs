@@ -67,7 +67,7 @@ impl Tree {
     }
 }
 
-/// What a keeper's loop does: it looks whenever a child ends, and when it is asked to.
+/// What a keeper's loop does: it looks whenever a child has ended, and when it is asked to.
 fn finish<S: Signals>(mut termination: Termination<S>) -> Vec<i32> {
     let limit = monotonic() + LIMIT;
     loop {
@@ -76,14 +76,18 @@ fn finish<S: Signals>(mut termination: Termination<S>) -> Vec<i32> {
             Progress::Done { survivors } => return survivors,
         };
         assert!(monotonic() < limit, "the tree did not end in time");
-        wait_for_an_end(wake_at.min(limit).saturating_sub(monotonic()));
+        let child = termination.target.child;
+        wait_for_an_end(child, wake_at.min(limit).saturating_sub(monotonic()));
     }
 }
 
-/// The harness has another thread, which would take the SIGCHLD that a keeper waits for.
-fn wait_for_an_end(pause: Duration) {
+/// The harness has another thread, which would take the SIGCHLD that a keeper waits for. Instead of it
+/// come the children themselves, those included that ended since the last look.
+fn wait_for_an_end(child: ProcessRef, pause: Duration) {
     let children = proc::children().expect("/proc").into_iter();
-    let alive = children.filter(|&pid| proc::process(pid).is_ok_and(|process| !process.ended));
+    let is_new =
+        |pid: &i32| proc::process(*pid).is_ok_and(|process| process.id != child || !process.ended);
+    let alive = children.filter(is_new);
     let pidfds: Vec<OwnedFd> = alive.flat_map(sys::pidfd_open).collect();
     let watched = |pidfd: &OwnedFd| libc::pollfd {
         fd: pidfd.as_raw_fd(),
