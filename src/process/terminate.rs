@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
+use super::clock::monotonic;
 use super::proc::{self, Listing, Process};
 use super::{sys, wait};
 use crate::domain::owner::ProcessRef;
@@ -17,6 +18,9 @@ pub const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 /// Pauses between two looks at what SIGKILL has left: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long one look follows those that it has killed.
+const CHASE: Duration = Duration::from_millis(2);
 
 /// How often one round of killing looks for processes that were forked meanwhile.
 const SWEEPS: usize = 32;
@@ -62,7 +66,7 @@ pub struct Target {
 /// How far the end of a tree has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Something still lives. Look again at this moment of [`super::clock::monotonic`], and at once
+    /// Something still lives. Look again at this moment of [`monotonic`], and at once
     /// whenever a SIGCHLD arrives: the sooner, the less can be started meanwhile.
     Pending {
         /// When to poll at the latest.
@@ -89,7 +93,7 @@ pub struct Termination<S = Kernel> {
 
 impl Termination<Kernel> {
     /// Sends SIGTERM and then SIGCONT to the child's group, and to each descendant outside of it.
-    /// SIGKILL follows `kill_after` later. `now` is [`super::clock::monotonic`].
+    /// SIGKILL follows `kill_after` later. `now` is [`monotonic`].
     pub fn begin(target: Target, now: Duration, kill_after: Duration) -> Termination {
         Termination::begin_with(Kernel, target, now, kill_after)
     }
@@ -222,19 +226,30 @@ impl<S: Signals> Termination<S> {
         self.killed.insert(process) && self.signals.to_process(process, libc::SIGKILL).is_ok()
     }
 
-    /// Reaps and kills direct children only, and returns whether one was killed just now. A
-    /// chain of processes that each start the next one and end outruns a list of all processes; but the
-    /// next one becomes a child of this process at once, and its children are listed in no time.
+    /// Reaps and kills direct children only, and returns whether one was killed just now. A chain of
+    /// processes that each start the next one and end outruns a list of all processes; but the next one
+    /// becomes a child of this process at once, and its children are listed in no time.
+    ///
+    /// This stays on its processor for a moment while killed children come to their end: schedulers let
+    /// a new process run before one that wakes up, so whoever sleeps here is always one step behind.
     fn kill_children(&mut self) -> io::Result<bool> {
+        let end = monotonic() + CHASE;
         let mut any = false;
-        for process in self.children()? {
-            if process.ended {
-                self.reap(&process);
-            } else {
-                any |= self.kill(process.id);
+        loop {
+            let (mut reaped, mut dying) = (false, false);
+            for process in self.children()? {
+                if process.ended {
+                    reaped |= self.reap(&process);
+                } else {
+                    any |= self.kill(process.id);
+                    dying = true;
+                }
+            }
+            // Whoever has ended can have left one behind that came too late for this look.
+            if !(reaped || dying) || monotonic() > end {
+                return Ok(any);
             }
         }
-        Ok(any)
     }
 
     /// The living descendants. Ended ones that were left to this process are reaped on the way, and as

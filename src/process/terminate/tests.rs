@@ -2,7 +2,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::*;
 use crate::domain::outcome::Exit;
-use crate::process::clock::monotonic;
 use crate::process::testing::{LIMIT, own_process, script, until};
 
 /// An empty list of PIDs.
