@@ -238,7 +238,6 @@ fn odd_stores() {
         "file/s.db",
         "/proc/s.db",
         "bogus://host/db",
-        "dir/",
         &long,
     ] {
         let done = t

@@ -119,7 +119,7 @@ fn a_file_size_limit_does_not_kill_idem() {
     let t = TestEnv::new();
     t.run("--key warm", "true").end().code(0);
     let script = r#"ulimit -f 1000
-        idem run --key k -- sh -c 'echo x >> n; yes | head -c 4000000; exit 3' >o 2>e; echo $?
+        idem run --key k -- sh -c 'echo x >> n; yes | head -c 4000000; exit 3' 2>e | wc -c >o; echo ${PIPESTATUS[0]}
         idem run --key k -- sh -c 'echo x >> n; yes | head -c 4000000; exit 3' >/dev/null 2>e2; echo $?; lines n
         ulimit -f 1; idem run --key j -- sh -c 'echo x >> m; exit 3' >/dev/null 2>e3; echo $?; lines m"#;
     let said = t.says(script);

@@ -110,27 +110,46 @@ impl Pty {
             .expect("a terminal that takes input");
     }
 
+    /// Types a control character, and types it again every few seconds, until this shows up.
+    #[track_caller]
+    pub fn insist(&mut self, letter: char, wanted: &str) {
+        for _ in 0..5 {
+            self.control(letter);
+            if self.shows_within(wanted, Duration::from_secs(3)).is_some() {
+                return;
+            }
+        }
+        self.expect(wanted);
+    }
+
     /// Waits until this shows up after everything that was waited for before, and gives what came first.
     #[track_caller]
     pub fn expect(&mut self, wanted: &str) -> String {
-        let end = Instant::now() + LIMIT;
-        loop {
+        self.shows_within(wanted, LIMIT).unwrap_or_else(|| {
             let seen = self.seen();
-            let news = &seen[self.read_to.min(seen.len())..];
-            if let Some(at) = news
-                .windows(wanted.len())
-                .position(|w| w == wanted.as_bytes())
-            {
-                let before = String::from_utf8_lossy(&news[..at]).into_owned();
-                self.read_to += at + wanted.len();
-                return before;
-            }
-            assert!(
-                Instant::now() < end,
+            panic!(
                 "the terminal never showed {wanted:?}\nall: {}\nnews: {:?}",
                 String::from_utf8_lossy(&seen),
-                String::from_utf8_lossy(news)
-            );
+                String::from_utf8_lossy(&seen[self.read_to..])
+            )
+        })
+    }
+
+    fn shows_within(&mut self, wanted: &str, limit: Duration) -> Option<String> {
+        let end = Instant::now() + limit;
+        loop {
+            let seen = self.seen();
+            let news = &seen[self.read_to..];
+            let at = news
+                .windows(wanted.len())
+                .position(|w| w == wanted.as_bytes());
+            if let Some(at) = at {
+                self.read_to += at + wanted.len();
+                return Some(String::from_utf8_lossy(&news[..at]).into_owned());
+            }
+            if Instant::now() >= end {
+                return None;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -228,24 +228,45 @@ fn control_z_and_bg_leave_the_terminal_to_the_shell() {
     }
 }
 
+/// Stops a child that asks at the terminal with Ctrl-Z, and brings it back.
+fn stop_while_asking(shell: &str, wait_for_the_child: bool) {
+    let t = asking();
+    let mut pty = Pty::shell(&t, shell);
+    pty.line("$IDEM run --key k -- ./ask");
+    pty.expect("name-1? ");
+    if wait_for_the_child {
+        let child = t.child("k");
+        upto("the child reads the terminal", || {
+            pty.foreground() == child && procs::state(child) == Some('S')
+        });
+        pty.control('z');
+        pty.expect(PROMPT);
+    } else {
+        // One that arrives while the child is being woken is lost: whoever types it types it again.
+        pty.insist('z', PROMPT);
+    }
+    pty.upto_shell_in_front();
+    child_in(&t, procs::stopped);
+    assert!(pty.run("echo still-$((1+1))").contains("still-2"));
+    pty.line("fg");
+    child_in(&t, |pid| procs::alive(pid) && !procs::stopped(pid));
+    pty.line("ann");
+    pty.expect("got-ann");
+    pty.expect(PROMPT);
+    assert_eq!(t.state("k"), "succeeded");
+}
+
 #[test]
 fn control_z_while_the_child_has_the_terminal() {
     for shell in SHELLS {
-        let t = asking();
-        let mut pty = Pty::shell(&t, shell);
-        pty.line("$IDEM run --key k -- ./ask");
-        pty.expect("name-1? ");
-        pty.control('z');
-        pty.expect(PROMPT);
-        pty.upto_shell_in_front();
-        child_in(&t, procs::stopped);
-        assert!(pty.run("echo still-$((1+1))").contains("still-2"));
-        pty.line("fg");
-        child_in(&t, |pid| procs::alive(pid) && !procs::stopped(pid));
-        pty.line("ann");
-        pty.expect("got-ann");
-        pty.expect(PROMPT);
-        assert_eq!(t.state("k"), "succeeded");
+        stop_while_asking(shell, true);
+    }
+}
+
+#[test]
+fn control_z_while_the_child_is_about_to_get_the_terminal() {
+    for shell in [SHELLS, SHELLS].concat() {
+        stop_while_asking(shell, false);
     }
 }
 
