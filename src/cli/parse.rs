@@ -5,6 +5,7 @@ use super::verbs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 
 /// What was typed.
 #[derive(Debug)]
@@ -60,8 +61,9 @@ const RUN: &str = "run";
 fn as_typed(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let end = words.iter().position(|word| word == "--");
     let options = &words[..end.unwrap_or(words.len())];
-    let command = verbs::run_as_typed(options).no_binary_name(true);
-    command.try_get_matches_from(words)
+    // Freeing it piece by piece is left to the end of the process.
+    let mut command = ManuallyDrop::new(verbs::run_as_typed(options).no_binary_name(true));
+    command.try_get_matches_from_mut(words)
 }
 
 fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {

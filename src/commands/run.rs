@@ -30,6 +30,7 @@ use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,7 +57,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     let spool_dir = super::key::spool_dir(&store_path);
     let (named, plan) = understand(matches, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
-    let mut call = Call {
+    // Never closed: the process is about to leave, and a close takes longer than the read did.
+    let mut call = ManuallyDrop::new(Call {
         plan: &plan,
         speech: &speech,
         presenter: &presenter,
@@ -66,8 +68,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
-    };
-    let outcome = front::call(&mut call, &plan)?;
+    });
+    let outcome = front::call(&mut *call, &plan)?;
     let derived = named.source == KeySource::Derived;
     Ok(finish(&mut call, outcome, derived))
 }

@@ -1,5 +1,7 @@
 //! The clocks of this machine.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -29,10 +31,18 @@ pub fn monotonic() -> Duration {
 pub fn boot_id() -> &'static BootId {
     static BOOT_ID: OnceLock<BootId> = OnceLock::new();
     BOOT_ID.get_or_init(|| {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let id = BootId(id.trim().to_owned());
+        let id = BootId(read_boot_id().unwrap_or_default());
         if is_known(&id) { id } else { unnamed_boot() }
     })
+}
+
+/// With one read: the kernel gives it whole.
+fn read_boot_id() -> Option<String> {
+    let mut text = [0; 64];
+    let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    let length = file.read(&mut text).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// Whether the kernel gave this name. Only two such names can say that the machine was restarted.

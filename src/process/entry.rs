@@ -1,11 +1,15 @@
-//! What idem found when it was started, recorded before Rust's runtime changes any of it: the runtime
-//! ignores SIGPIPE and opens `/dev/null` where 0, 1 or 2 were closed.
+//! What idem found when it was started, and what it does first itself.
+//!
+//! Rust's runtime, where it starts a program, ignores SIGPIPE and opens `/dev/null` where 0, 1 or 2 were
+//! closed, so these are recorded before. idem's own program starts without that runtime, see [`begin`].
 
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use libc::c_int;
+use libc::{c_char, c_int};
 
 use super::signal::{Disposition, SignalSet, set_disposition};
 
@@ -44,6 +48,34 @@ extern "C" fn record() {
     let mask = SignalSet::current_mask().unwrap_or_default();
     STATE.mask.store(mask.bits(), Relaxed);
     STATE.recorded.store(true, Relaxed);
+}
+
+/// Does what idem needs of Rust's runtime, which reads the bounds of the stack from `/proc` and installs
+/// handlers to tell of its overflow: a twentieth of a replay's time. Returns the arguments after the
+/// program's name. Fails if a closed descriptor among 0–2 cannot be filled, since the next file opened
+/// would take its place.
+///
+/// # Safety
+///
+/// `argv` must point to `argc` strings that live as long as the program, as those given to `main` do.
+pub unsafe fn begin(argc: c_int, argv: *const *const c_char) -> io::Result<Vec<OsString>> {
+    for fd in (0..=2).filter(|&fd| STATE.was_closed(fd)) {
+        // The lowest free descriptor is taken, and those below are open by now.
+        // SAFETY: the path is a constant.
+        let opened = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        if opened != fd {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let count = usize::try_from(argc).unwrap_or(0);
+    let argument = |number| {
+        // SAFETY: the caller promises so many strings.
+        let bytes = unsafe { CStr::from_ptr(*argv.add(number)) }.to_bytes();
+        OsStr::from_bytes(bytes).to_owned()
+    };
+    Ok((1..count).map(argument).collect())
 }
 
 /// Whether the descriptor is closed now. Async-signal-safe.
