@@ -418,16 +418,14 @@ pub fn stdin_brings_data() -> bool {
     kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo() || kind.is_socket())
 }
 
-/// Who calls, for people who read the record later. `front_pid` is the process that the caller started.
-pub fn source(front_pid: i32) -> Source {
+/// Who calls, for people who read the record later: the process that the caller started, and that one's
+/// parent.
+pub fn source(front_pid: i32, parent_pid: i32) -> Source {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     // SAFETY: geteuid takes nothing and cannot fail.
     let uid = unsafe { libc::geteuid() };
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-    let parent = super::proc::process(front_pid)
-        .map(|front| front.parent)
-        .unwrap_or(0);
-    let comm = std::fs::read(format!("/proc/{parent}/comm")).unwrap_or_default();
+    let comm = std::fs::read(format!("/proc/{parent_pid}/comm")).unwrap_or_default();
     Source {
         host: host_name().map(text).unwrap_or_default(),
         user: text(user_name(&passwd, uid)),
