@@ -117,7 +117,10 @@ pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Result<Option<&'a str>> 
 
 /// Who calls, for the ledger.
 pub fn source() -> Source {
-    facts::source(std::process::id().cast_signed())
+    facts::source(
+        std::process::id().cast_signed(),
+        std::os::unix::process::parent_id().cast_signed(),
+    )
 }
 
 /// Who decides: `user@host`.

@@ -57,6 +57,8 @@ pub struct Keeping<'a> {
     pub first: FirstLook,
     /// The front.
     pub front_pid: i32,
+    /// Its parent.
+    pub parent_pid: i32,
     /// The store lives on a throw-away machine, which must be said.
     pub note: bool,
 }
@@ -74,7 +76,7 @@ pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
         }
     };
     let mut plan = keeping.plan.clone();
-    plan.source = facts::source(keeping.front_pid);
+    plan.source = facts::source(keeping.front_pid, keeping.parent_pid);
     let paths = &keeping.paths;
     let places = Places {
         locks: paths.locks.clone(),

@@ -289,6 +289,7 @@ impl Caller for Call<'_> {
             paths,
             first,
             front_pid: std::process::id().cast_signed(),
+            parent_pid: std::os::unix::process::parent_id().cast_signed(),
             note: self
                 .default_store
                 .then(|| std::env::var_os("CI"))

@@ -227,6 +227,33 @@ fn both_streams(mut child: Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok((printed, said))
 }
 
+/// Whether stdin is a pipe, a socket or a file, so that a command may read something from it.
+pub fn stdin_brings_data() -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let copy = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
+    let kind = copy
+        .and_then(|copy| File::from(copy).metadata())
+        .map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo() || kind.is_socket())
+}
+
+/// Who calls, for people who read the record later: the process that the caller started, and that one's
+/// parent.
+pub fn source(front_pid: i32, parent_pid: i32) -> Source {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    let comm = std::fs::read(format!("/proc/{parent_pid}/comm")).unwrap_or_default();
+    Source {
+        host: host_name().map(text).unwrap_or_default(),
+        user: text(user_name(&passwd, uid)),
+        pid: front_pid,
+        parent: text(comm).trim_end_matches('\n').to_owned(),
+        label: std::env::var_os("IDEM_SOURCE").map(|label| label.to_string_lossy().into_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,34 +432,5 @@ mod tests {
             git_head(Command::new("true")),
             Err("git prints no commit".to_owned())
         );
-    }
-}
-
-/// Whether stdin is a pipe, a socket or a file, so that a command may read something from it.
-pub fn stdin_brings_data() -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    let copy = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
-    let kind = copy
-        .and_then(|copy| File::from(copy).metadata())
-        .map(|metadata| metadata.file_type());
-    kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo() || kind.is_socket())
-}
-
-/// Who calls, for people who read the record later. `front_pid` is the process that the caller started.
-pub fn source(front_pid: i32) -> Source {
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    // SAFETY: geteuid takes nothing and cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-    let parent = super::proc::process(front_pid)
-        .map(|front| front.parent)
-        .unwrap_or(0);
-    let comm = std::fs::read(format!("/proc/{parent}/comm")).unwrap_or_default();
-    Source {
-        host: host_name().map(text).unwrap_or_default(),
-        user: text(user_name(&passwd, uid)),
-        pid: front_pid,
-        parent: text(comm).trim_end_matches('\n').to_owned(),
-        label: std::env::var_os("IDEM_SOURCE").map(|label| label.to_string_lossy().into_owned()),
     }
 }

@@ -10,7 +10,7 @@ use super::stdin::Input;
 use super::terminal::pty::Pty;
 use super::terminal::{Size, Terminal};
 use super::terminate::Target;
-use super::{clock, liveness, locks, outer, permits, proc, sys};
+use super::{clock, liveness, locks, outer, permits, proc, random, sys};
 use crate::domain::frames::{RunReader, Stream};
 use crate::domain::name::{Generation, Nonce};
 use crate::domain::outcome::Exit;
@@ -27,7 +27,6 @@ use crate::policy::control;
 use crate::policy::nested::{self, Inner};
 use crate::policy::outcome::{Control, Sightings};
 use crate::policy::patterns::Scanner;
-use rand::RngExt as _;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -174,10 +173,9 @@ impl<'a> ProcessHands<'a> {
         plan: &'a Plan,
         places: Places,
     ) -> Result<ProcessHands<'a>, (Session, LockError)> {
-        let mut random = rand::rng();
-        let nonce = Nonce(random.random());
+        let nonce = Nonce(random::bytes());
         // 62 bits: two claims never meet by chance, and an offset is never negative.
-        let bytes: [u64; 2] = [random.random::<u64>() >> 2, random.random::<u64>() >> 2];
+        let bytes = [(); 2].map(|()| u64::from_ne_bytes(random::bytes()) >> 2);
         let repeated = plan.retry.retries > 0 && !plan.retry.nested;
         // Nobody sits at the terminal of a call that has returned.
         let mode = if plan.running.detach && io::stdin().is_terminal() {
@@ -488,11 +486,11 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn random(&mut self) -> f64 {
-        rand::rng().random()
+        random::fraction()
     }
 
     fn mint_token(&mut self) -> String {
-        let bytes: [u8; 16] = rand::rng().random();
+        let bytes: [u8; 16] = random::bytes();
         crate::domain::name::hex(&bytes)
     }
 

@@ -21,6 +21,7 @@ pub mod outer;
 pub mod permits;
 pub mod proc;
 pub mod queue;
+pub mod random;
 pub mod replay;
 pub mod screen;
 pub mod session;

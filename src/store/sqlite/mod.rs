@@ -15,6 +15,7 @@ mod schema;
 mod settle;
 mod system;
 mod tx;
+mod vfs;
 
 pub use place::Paths;
 
@@ -217,7 +218,10 @@ fn connect(path: &Path, flags: OpenFlags) -> Tried<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let mut conn = Connection::open_with_flags(path, flags)?;
+    let mut conn = match vfs::name() {
+        Some(name) => Connection::open_with_flags_and_vfs(path, flags, name)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     wait_when_busy(&mut conn)?;
     Ok(conn)
