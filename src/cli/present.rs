@@ -102,6 +102,7 @@ pub struct Presenter<'a> {
     speech: &'a Speech,
     started: Duration,
     front_pid: i32,
+    parent_pid: i32,
 }
 
 impl<'a> Presenter<'a> {
@@ -112,6 +113,7 @@ impl<'a> Presenter<'a> {
             speech,
             started,
             front_pid: std::process::id().cast_signed(),
+            parent_pid: std::os::unix::process::parent_id().cast_signed(),
         }
     }
 
@@ -248,7 +250,7 @@ impl<'a> Presenter<'a> {
         let Some(path) = &self.speech.log else {
             return;
         };
-        let source = facts::source(self.front_pid);
+        let source = facts::source(self.front_pid, self.parent_pid);
         let line = decision_log::line(&self.facts(answer), code, &source, clock::now().wall);
         if let Err(error) = decision_log::append(path, &line) {
             self.mention(&format!(
