@@ -1,17 +1,19 @@
 //! The engine's hands: real processes, clocks, locks and chance.
 
-use super::child::{Child, Company, Listener, Pipes, TimeLimits, end_leftovers};
+use super::child::{Child, Company, Pipes, TimeLimits, end_leftovers};
+use super::expand::expand;
+use super::listening::{Ears, Heads, judge, take_control};
 use super::locks::{HIGH_DESCRIPTOR, HeldByte, LockError, LockFile};
+use super::outputs::{head_of, new_output, preview_failed};
 use super::session::{News, Session};
 use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
-use super::spool::{Recorded, Recorder, Recording, StoredPlace, spool_stem};
+use super::spool::{Recorded, Recorder, spool_stem};
 use super::stdin::Input;
 use super::terminal::pty::Pty;
 use super::terminal::{Size, Terminal};
 use super::terminate::Target;
 use super::{clock, liveness, locks, outer, permits, proc, random, sys};
-use crate::domain::frames::{RunReader, Stream};
 use crate::domain::name::{Generation, Nonce};
 use crate::domain::outcome::Exit;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
@@ -23,21 +25,16 @@ use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{NewOutput, OutputBody};
 use crate::policy::bulkhead::BulkheadSpec;
 use crate::policy::classify::Classifier;
-use crate::policy::control;
-use crate::policy::nested::{self, Inner};
-use crate::policy::outcome::{Control, Sightings};
+use crate::policy::nested::Inner;
 use crate::policy::patterns::Scanner;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// How much of a probe's or a cleanup's output the ledger keeps.
-const HEAD_BYTES: usize = 4096;
 
 /// How much of a preview is kept for the person who decides.
 const PREVIEW_BYTES: usize = 256 * 1024;
@@ -79,54 +76,6 @@ struct Prepared {
     child: GatedChild,
     pipes: Pipes,
     control: PathBuf,
-}
-
-/// Looks for patterns.
-struct Ears {
-    scanner: Scanner,
-}
-
-impl Listener for Ears {
-    fn heard(&mut self, stream: Stream, bytes: &[u8]) {
-        self.scanner.feed(stream, bytes);
-    }
-}
-
-fn judge(scanner: Scanner, classifier: Option<&Classifier>, exit: Exit) -> Sightings {
-    let environment =
-        |name: &str| std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
-    scanner
-        .finish()
-        .judge(classifier, exit, &environment, clock::now().wall)
-}
-
-/// What the child wrote to its control file, which goes with the attempt. Most write none.
-fn take_control(path: &Path, argv: &[OsString]) -> Control {
-    let Ok(bytes) = std::fs::read(path) else {
-        return Control::default();
-    };
-    // One that stays behind is removed by gc.
-    let _ = std::fs::remove_file(path);
-    let argv: Vec<&[u8]> = argv.iter().map(|arg| arg.as_bytes()).collect();
-    control::parse(&bytes, clock::now().wall, &nested::command(&argv))
-}
-
-/// Keeps the beginning of each stream.
-#[derive(Default)]
-struct Heads {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-}
-
-impl Listener for Heads {
-    fn heard(&mut self, stream: Stream, bytes: &[u8]) {
-        let head = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
-        let room = HEAD_BYTES.saturating_sub(head.len());
-        head.extend(bytes.iter().take(room));
-    }
 }
 
 /// What a keeper holds from before its claim to its settling.
@@ -383,96 +332,6 @@ impl<'a> ProcessHands<'a> {
                 .cut
                 .map(|cut| format!("ended by idem: {cut:?}").to_lowercase()),
         })
-    }
-}
-
-/// Fills `{token}`, `{key}` and `{attempt}`; every other byte stays.
-fn expand(arg: &OsStr, context: &ChildContext<'_>) -> OsString {
-    let attempt = context.attempt.to_string();
-    let gaps = [
-        ("{token}", context.token),
-        ("{key}", context.name.key.as_str()),
-        ("{attempt}", &attempt),
-    ];
-    let mut left = arg.as_bytes();
-    let mut filled = Vec::with_capacity(left.len());
-    while let Some(first) = left.first() {
-        match gaps
-            .iter()
-            .find(|(gap, _)| left.starts_with(gap.as_bytes()))
-        {
-            Some((gap, value)) => {
-                filled.extend(value.as_bytes());
-                left = &left[gap.len()..];
-            }
-            None => {
-                filled.push(*first);
-                left = &left[1..];
-            }
-        }
-    }
-    OsString::from_vec(filled)
-}
-
-/// The first bytes of a recorded stdout.
-fn head_of(output: &NewOutput, most: usize) -> Vec<u8> {
-    let mut head = Vec::new();
-    let recording = match &output.body {
-        OutputBody::Nothing => return head,
-        OutputBody::Inline(bytes) => Recording::from_bytes(bytes.clone()),
-        OutputBody::Spooled(path) => match File::open(path) {
-            Ok(file) => Recording::from_file(file),
-            Err(_) => return head,
-        },
-    };
-    let Ok(mut reader) = RunReader::new(recording) else {
-        return head;
-    };
-    while let Ok(Some(run)) = reader.next_run() {
-        while let Ok(chunk) = reader.chunk() {
-            if chunk.is_empty() || head.len() >= most {
-                break;
-            }
-            let count = chunk.len();
-            if run.stream == Stream::Stdout {
-                head.extend(chunk.iter().take(most - head.len()));
-            }
-            reader.consume(count);
-        }
-    }
-    head
-}
-
-fn preview_failed(exit: Option<Exit>, end: &HelperEnd) -> String {
-    let how = match exit {
-        Some(Exit::Code(code)) => format!("ended with {code}"),
-        Some(Exit::Signal(signal)) => format!("died of signal {signal}"),
-        None => end.trouble.clone().unwrap_or_default(),
-    };
-    let said = String::from_utf8_lossy(&end.stderr_head);
-    let said = said
-        .lines()
-        .last()
-        .map_or_else(String::new, |line| format!(" ({line})"));
-    format!("the preview {how}{said}, so there is nothing to decide about; nothing was recorded")
-}
-
-/// A recording made durable, as the store takes it.
-fn new_output(number: u32, recorded: Recorded) -> NewOutput {
-    let stored = recorded.make_durable();
-    let (body, lost) = match stored.place {
-        StoredPlace::Inline(bytes) if bytes.is_empty() => (OutputBody::Nothing, false),
-        StoredPlace::Inline(bytes) => (OutputBody::Inline(bytes), false),
-        StoredPlace::File { path, .. } => (OutputBody::Spooled(path), false),
-        StoredPlace::Nothing { lost } => (OutputBody::Nothing, lost.is_some()),
-    };
-    NewOutput {
-        number,
-        body,
-        stdout_bytes: stored.stdout_bytes,
-        stderr_bytes: stored.stderr_bytes,
-        truncated: stored.truncated,
-        lost,
     }
 }
 
