@@ -90,9 +90,18 @@ impl Child {
     /// does not stop unless they are forced to; a program that catches the signal is not forced.
     fn stop(&self, signal: i32) {
         let _ = sys::signal_group(self.group, signal);
-        if self.own_session && proc::has_default_action(self.group, signal) {
+        if self.own_session {
+            self.force_stop(signal);
+        }
+    }
+
+    /// Stops its group if it would have been stopped by this signal; says whether it would.
+    fn force_stop(&self, signal: i32) -> bool {
+        let stops = proc::has_default_action(self.group, signal);
+        if stops {
             let _ = sys::signal_group(self.group, libc::SIGSTOP);
         }
+        stops
     }
 }
 
@@ -190,8 +199,7 @@ impl Job {
     /// The key that stops a job was typed at the child's own terminal, with the child in its foreground.
     pub fn stop_key(&mut self) {
         if let Some(child) = &self.child {
-            self.key_typed = true;
-            child.stop(libc::SIGTSTP);
+            self.key_typed = child.force_stop(libc::SIGTSTP);
         }
     }
 
@@ -203,8 +211,9 @@ impl Job {
         let signal = if by_key { libc::SIGTSTP } else { signal };
         let asks = !child.own_session && matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
         if asks && !front_is_there {
-            self.leave_terminal();
-            self.continue_child();
+            if self.leave_terminal() {
+                self.continue_child();
+            }
         } else if asks && self.asked.is_none() {
             self.child_asks(signal, link);
         } else if self.suspend() && self.asked.is_none() {
@@ -243,10 +252,10 @@ impl Job {
     /// Reading from the terminal fails in such a group, and so it must for the child.
     pub fn cannot_stop(&mut self, link: &Link) {
         let stopped_by = self.child.as_ref().and_then(|child| child.stopped_by);
-        if matches!(stopped_by, Some(libc::SIGTTIN | libc::SIGTTOU)) {
-            self.leave_terminal();
+        let asks = matches!(stopped_by, Some(libc::SIGTTIN | libc::SIGTTOU));
+        if !asks || self.leave_terminal() {
+            self.continued(link);
         }
-        self.continued(link);
     }
 
     /// The front is gone: nobody hands the terminal on any more.
@@ -466,14 +475,21 @@ impl Job {
     /// Makes the child's group an orphaned one, by leaving the session: reading from the terminal then
     /// fails there at once instead of stopping the group for ever. The leader of a process group cannot
     /// leave its session, so the keeper is a member of the child's group for a moment.
-    fn leave_terminal(&mut self) {
+    fn leave_terminal(&mut self) -> bool {
         self.terminal = None;
-        let Some(child) = &self.child else { return };
+        let Some(child) = &self.child else {
+            return false;
+        };
         // SAFETY: integers only.
         unsafe {
-            if libc::setpgid(0, child.group) == 0 && libc::setsid() < 0 {
+            if libc::setpgid(0, child.group) != 0 {
+                return false;
+            }
+            let left = libc::setsid() >= 0;
+            if !left {
                 libc::setpgid(0, 0);
             }
+            left
         }
     }
 }
