@@ -165,8 +165,8 @@ impl Call<'_> {
 
     /// Tells `--on-unknown` of the owner that was found gone.
     fn tell_of_lost(&mut self) {
-        self.drop_store();
         if let (Some(claim), Some(command)) = (self.lost.take(), &self.plan.helpers.on_unknown) {
+            self.drop_store();
             let unknown = Unknown {
                 command: command.clone(),
                 claim,
