@@ -52,8 +52,12 @@ const BUSY_LIMIT: Duration = Duration::from_secs(10);
 /// Shortest and longest pause between two tries of SQLite's lock, in microseconds.
 const BUSY_PAUSE_US: (u64, u64) = (1_000, 10_000);
 
-/// From how many frames on the log is folded into the database. Every lone opener reads it again.
+/// From how many frames on a commit folds the log into the database.
 const LONG_WAL_FRAMES: u64 = 64;
+
+/// The same for who has time and finds nobody in the way. Every lone opener reads the log again, so that
+/// each frame costs each replay.
+const QUIET_WAL_FRAMES: u64 = 16;
 
 /// Bytes of a frame in the log (a page and its header), and of the log's own header.
 const FRAME_BYTES: u64 = 4096 + 24;
@@ -137,7 +141,7 @@ impl SqliteStore {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        if wal_frames(&self.paths) <= LONG_WAL_FRAMES {
+        if wal_frames(&self.paths) <= QUIET_WAL_FRAMES {
             return Ok(());
         }
         let Some(_turn) = turn(queue, QUEUE_GLANCE) else {
