@@ -9,6 +9,7 @@ use crate::domain::frames::Stream;
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, Cut, Exit};
 use crate::domain::record::OutputRef;
+use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
 use crate::engine::environment::ChildContext;
@@ -36,6 +37,8 @@ use std::time::Duration;
 
 /// How many expired records an execution deletes in passing.
 const PURGED_IN_PASSING: u32 = 16;
+/// How long an expired record is left for those who waited for it.
+const PURGE_GRACE: Duration = Duration::from_secs(10);
 /// How long the ledger of deleted records is kept.
 pub const KEEP_EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a fallback may take where `--timeout` does not say.
@@ -123,7 +126,7 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
-    let _ = store.purge(&clock::now(), PURGED_IN_PASSING, KEEP_EVENTS);
+    let _ = store.purge(&a_while_ago(), PURGED_IN_PASSING, KEEP_EVENTS);
     let _ = store.checkpoint_if_long();
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
@@ -133,6 +136,18 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         });
     }
     leave(0, pipes)
+}
+
+/// Callers that waited for a result get it however short its time was: it must not be gone before they
+/// have read it.
+fn a_while_ago() -> Stamp {
+    let now = clock::now();
+    let ms = i64::try_from(PURGE_GRACE.as_millis()).unwrap_or(i64::MAX);
+    Stamp {
+        wall: UnixMs(now.wall.0.saturating_sub(ms)),
+        boot_ms: now.boot_ms.saturating_sub(ms),
+        boot: now.boot,
+    }
 }
 
 /// What `--on-unknown` is told of.
