@@ -50,9 +50,9 @@ extern "C" fn record() {
     STATE.recorded.store(true, Relaxed);
 }
 
-/// Does what idem needs of Rust's runtime, which reads the bounds of the stack from `/proc` and installs
-/// handlers to tell of its overflow: a twentieth of a replay's time. Returns the arguments after the
-/// program's name. Fails if a closed descriptor among 0–2 cannot be filled, since the next file opened
+/// Does what idem needs of Rust's runtime. All that the runtime would do besides is to read the bounds of
+/// the stack from `/proc` and to install handlers that tell of its overflow, and every replay would wait
+/// for that. Returns the arguments after the program's name. Fails if a closed descriptor among 0–2 cannot be filled, since the next file opened
 /// would take its place.
 ///
 /// # Safety
