@@ -328,7 +328,8 @@ pub fn npm(call: &Invocation) -> bool {
         Some(_) => retries.next().is_none() && call.sets("--fetch-retries", "0"),
         None => call.env_is("npm_config_fetch_retries", "0"),
     };
-    let several = |a: &str| a.starts_with("-w") || a.starts_with("--w") || a.starts_with("--ws");
+    // `-w`, `-ws`, `--ws`, `--workspace` and `--workspaces`.
+    let several = |a: &str| a.starts_with("-w") || a.starts_with("--w");
     call.known && off && !call.texts().any(|a| several(&a))
 }
 

@@ -117,8 +117,14 @@ fn a_login_elsewhere_proves_nothing_about_this_one() {
         };
         assert_eq!(named.class(), expected, "{line}");
     }
-    let hook = "remote: ssh: connect to host i port 22: Connection refused";
-    assert_eq!(class("git push", 128, hook), UNCERTAIN);
+    for hook in [
+        "remote: ssh: connect to host i port 22: Connection refused",
+        "remote: fatal: unable to access 'http://i/': Failed to connect",
+    ] {
+        assert_eq!(class("git push", 128, hook), UNCERTAIN);
+        let lost = format!("{hook}\nfatal: the remote end hung up unexpectedly");
+        assert_eq!(class("git push", 128, &lost), UNCERTAIN);
+    }
     let own = "ssh: connect to host h port 22: Connection refused";
     assert_eq!(class("git push", 128, own), SAFE);
     assert_eq!(class("rsync -ae ssh~-p~22 a h:b", 255, own), SAFE);
