@@ -6,9 +6,11 @@
 
 pub mod child;
 pub mod clock;
+pub mod counts;
 pub mod entry;
 mod exec;
 pub mod facts;
+pub mod filesystem;
 pub mod front;
 pub mod hands;
 pub mod identity;
