@@ -41,6 +41,11 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('batch', 'batch', [CompletionResultType]::ParameterValue, 'Print a batch''s persistent random name')
             [CompletionResult]::new('task', 'task', [CompletionResultType]::ParameterValue, 'Open, show or end a task, whose steps share retries and time')
             [CompletionResult]::new('breaker', 'breaker', [CompletionResultType]::ParameterValue, 'Show breakers, or move one')
+            [CompletionResult]::new('stats', 'stats', [CompletionResultType]::ParameterValue, 'Show what was counted, how long commands take, and which timeouts that suggests')
+            [CompletionResult]::new('gc', 'gc', [CompletionResultType]::ParameterValue, 'Delete what has expired and what is left over')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for trouble with the store, and say what to do about it')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Print records with their outputs as JSON lines')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Read the records of an export from stdin')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print shell completions')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page of idem or of a verb')
             break
@@ -302,6 +307,55 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--reset', '--reset', [CompletionResultType]::ParameterName, 'Close it: let everyone in')
             [CompletionResult]::new('--trip', '--trip', [CompletionResultType]::ParameterName, 'Open it: let nobody in for a while')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;stats' {
+            [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Only this scope [env: IDEM_SCOPE]')
+            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only what happened since then, by the hour, 31 days back at most')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('--prometheus', '--prometheus', [CompletionResultType]::ParameterName, 'Print metrics in the text format of Prometheus')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;gc' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;doctor' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;export' {
+            [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Only this scope [env: IDEM_SCOPE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;import' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace records that are there, unless they are running')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

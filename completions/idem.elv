@@ -38,6 +38,11 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand batch 'Print a batch''s persistent random name'
             cand task 'Open, show or end a task, whose steps share retries and time'
             cand breaker 'Show breakers, or move one'
+            cand stats 'Show what was counted, how long commands take, and which timeouts that suggests'
+            cand gc 'Delete what has expired and what is left over'
+            cand doctor 'Look for trouble with the store, and say what to do about it'
+            cand export 'Print records with their outputs as JSON lines'
+            cand import 'Read the records of an export from stdin'
             cand completions 'Print shell completions'
             cand man 'Print the manual page of idem or of a verb'
         }
@@ -286,6 +291,50 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --profile 'Use this profile of the configuration'
             cand --reset 'Close it: let everyone in'
             cand --trip 'Open it: let nobody in for a while'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;stats'= {
+            cand --scope 'Only this scope [env: IDEM_SCOPE]'
+            cand --since 'Only what happened since then, by the hour, 31 days back at most'
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'Print JSON'
+            cand --prometheus 'Print metrics in the text format of Prometheus'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;gc'= {
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;doctor'= {
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;export'= {
+            cand --scope 'Only this scope [env: IDEM_SCOPE]'
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;import'= {
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --overwrite 'Replace records that are there, unless they are running'
             cand --json 'Print JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'

@@ -42,6 +42,11 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key th
 complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\'s persistent random name'
 complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
 complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
+complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show what was counted, how long commands take, and which timeouts that suggests'
+complete -c idem -n "__fish_idem_needs_command" -f -a "gc" -d 'Delete what has expired and what is left over'
+complete -c idem -n "__fish_idem_needs_command" -f -a "doctor" -d 'Look for trouble with the store, and say what to do about it'
+complete -c idem -n "__fish_idem_needs_command" -f -a "export" -d 'Print records with their outputs as JSON lines'
+complete -c idem -n "__fish_idem_needs_command" -f -a "import" -d 'Read the records of an export from stdin'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print shell completions'
 complete -c idem -n "__fish_idem_needs_command" -f -a "man" -d 'Print the manual page of idem or of a verb'
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -d 'The operation\'s name, e.g. backup-{day} [env: IDEM_KEY]' -r
@@ -260,6 +265,35 @@ complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only what happened since then, by the hour, 31 days back at most' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand stats" -l prometheus -d 'Print metrics in the text format of Prometheus'
+complete -c idem -n "__fish_idem_using_subcommand stats" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand gc" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand gc" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand gc" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand gc" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand gc" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand export" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
+complete -c idem -n "__fish_idem_using_subcommand export" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand export" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand export" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand import" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand import" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand import" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand import" -l overwrite -d 'Replace records that are there, unless they are running'
+complete -c idem -n "__fish_idem_using_subcommand import" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l profile -d 'Use this profile of the configuration' -r

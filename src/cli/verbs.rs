@@ -83,6 +83,31 @@ pub const ALL: &[Verb] = &[
         build: breaker,
     },
     Verb {
+        name: "stats",
+        about: "Show what was counted, how long commands take, and which timeouts that suggests",
+        build: stats,
+    },
+    Verb {
+        name: "gc",
+        about: "Delete what has expired and what is left over",
+        build: gc,
+    },
+    Verb {
+        name: "doctor",
+        about: "Look for trouble with the store, and say what to do about it",
+        build: doctor,
+    },
+    Verb {
+        name: "export",
+        about: "Print records with their outputs as JSON lines",
+        build: export,
+    },
+    Verb {
+        name: "import",
+        about: "Read the records of an export from stdin",
+        build: import,
+    },
+    Verb {
         name: "completions",
         about: "Print shell completions",
         build: completions,
@@ -391,6 +416,70 @@ fn breaker(command: Command) -> Command {
         )
         .arg(json_arg())
         .after_help("Ends with 1 where there is no such breaker.")
+}
+
+fn stats(command: Command) -> Command {
+    command
+        .arg(scope_arg().help("Only this scope [env: IDEM_SCOPE]"))
+        .arg(text(
+            "since",
+            "DUR|TIME",
+            "Only what happened since then, by the hour, 31 days back at most",
+        ))
+        .arg(json_arg())
+        .arg(
+            switch(
+                "prometheus",
+                "Print metrics in the text format of Prometheus",
+            )
+            .conflicts_with_all(["json", "since"]),
+        )
+        .after_help(
+            "Commands are told apart by program and subcommand, over the 30 days of the ledger. An attempt\n\
+             that was cut off counts with the time that it was given.",
+        )
+}
+
+fn gc(command: Command) -> Command {
+    command.arg(json_arg()).after_help(
+        "Safe beside calls that run. Executions delete some of what has expired in passing, so this is\n\
+         for stores that are seldom written, and for giving room back. What runs, is unknown or held stays.",
+    )
+}
+
+fn doctor(command: Command) -> Command {
+    command.arg(json_arg()).after_help(
+        "Ends with 1 where a person is needed, 0 where all is well or there is no store yet.",
+    )
+}
+
+fn export(command: Command) -> Command {
+    command
+        .arg(
+            key_arg()
+                .num_args(1..)
+                .value_name("KEY|GLOB")
+                .help("Only these operations, or those that match (quote them)"),
+        )
+        .arg(scope_arg().help("Only this scope [env: IDEM_SCOPE]"))
+        .after_help(
+            "The lines hold tokens, commands and outputs: keep them as private as the store. They are a\n\
+             backup that is safe while the store is in use. The ledger is not part of it, nor are the\n\
+             outputs of earlier attempts.",
+        )
+}
+
+fn import(command: Command) -> Command {
+    command
+        .arg(switch(
+            "overwrite",
+            "Replace records that are there, unless they are running",
+        ))
+        .arg(json_arg())
+        .after_help(
+            "Records get new generations and keep their tokens and the end of their time. What was running\n\
+             is unknown here. An import that was interrupted can be repeated.",
+        )
 }
 
 fn completions(command: Command) -> Command {

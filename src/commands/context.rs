@@ -144,6 +144,11 @@ impl Opened {
         &mut self.store
     }
 
+    /// The store as what it is.
+    pub fn sqlite(&mut self) -> &mut SqliteStore {
+        &mut self.store
+    }
+
     /// The lock file on which liveness is seen.
     pub fn locks(&self) -> PathBuf {
         self.store.paths().locks.clone()

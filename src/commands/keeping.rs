@@ -1,5 +1,6 @@
 //! The keeper's process, from the fork to its end.
 
+use super::counting;
 use super::notice::{self, Unknown};
 use crate::cli::exit;
 use crate::cli::present::{Answer, Degraded, Presenter};
@@ -126,6 +127,7 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
+    let _ = counting::fold_if_due(&mut store);
     let _ = store.purge(&a_while_ago(), PURGED_IN_PASSING, KEEP_EVENTS);
     let _ = store.checkpoint_if_long();
     let mut pipes = hands.take_held_pipes();
@@ -171,6 +173,7 @@ fn fail(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, error: &str) -> ! {
 }
 
 fn not_claimed(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, not: NotClaimed) -> ToFront {
+    counting::not_claimed(&keeping.paths.counts(), &keeping.plan.name.scope, &not);
     match not {
         NotClaimed::Changed(generation) => ToFront::Changed(generation.0),
         // The front finds the proposal, and refuses or waits as for any other.

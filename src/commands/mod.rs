@@ -6,9 +6,14 @@ pub mod batch;
 pub mod breaker;
 pub mod completions;
 mod context;
+mod counting;
+pub mod doctor;
 mod dry_run;
+pub mod export;
 pub mod forget;
+pub mod gc;
 mod handing;
+pub mod import;
 mod keeping;
 pub mod key;
 pub mod log;
@@ -17,6 +22,7 @@ mod notice;
 pub mod output;
 pub mod resolve;
 pub mod run;
+pub mod stats;
 pub mod status;
 pub mod task;
 pub mod wait;
@@ -36,6 +42,11 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "approve" => approve::approve(matches),
         "reject" => approve::reject(matches),
         "forget" => forget::run(matches),
+        "stats" => stats::run(matches),
+        "gc" => gc::run(matches),
+        "doctor" => doctor::run(matches),
+        "export" => export::run(matches),
+        "import" => import::run(matches),
         "key" => key::run(matches),
         "batch" => batch::run(matches),
         "task" => task::run(matches),

@@ -1,7 +1,7 @@
 //! `idem run`.
 
 use super::notice::{self, Unknown};
-use super::{dry_run, keeping};
+use super::{counting, dry_run, keeping};
 use crate::cli::exit;
 use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
@@ -77,6 +77,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
+    counting::outcome(&call.beside("-counts"), &plan.name.scope, &outcome);
     let derived = named.source == KeySource::Derived;
     let code = finish(&mut call, outcome, derived);
     call.tell_of_lost();
@@ -142,12 +143,14 @@ impl Call<'_> {
     fn locks(&self) -> PathBuf {
         match &self.store {
             Some(store) => store.paths().locks.clone(),
-            None => {
-                let mut locks = self.path.clone().into_os_string();
-                locks.push("-locks");
-                PathBuf::from(locks)
-            }
+            None => self.beside("-locks"),
         }
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        PathBuf::from(path)
     }
 
     /// `--stdin buffer`. The front reads, since only it is in the terminal's foreground.

@@ -245,7 +245,7 @@ fn state(word: &str) -> Result<State> {
     })
 }
 
-fn since(text: &str, now: UnixMs) -> Result<UnixMs> {
+pub fn since(text: &str, now: UnixMs) -> Result<UnixMs> {
     match values::deadline(text).map_err(|e| anyhow!("--since: {e}"))? {
         Deadline::At(moment) => Ok(moment),
         Deadline::After(ago) => {

@@ -13,6 +13,8 @@ pub mod nearest;
 pub mod outcome;
 pub mod owner;
 pub mod period;
+pub mod program;
 pub mod record;
+pub mod tally;
 pub mod template;
 pub mod time;

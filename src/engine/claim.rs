@@ -366,7 +366,7 @@ fn new_claim(
     let mut events = vec![event(
         EventKind::Claimed,
         None,
-        ledger::claimed(why, record, &plan.source),
+        ledger::claimed(why, record, &plan.command, &plan.source),
     )];
     if starts_attempt {
         events.push(event(

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// What kind of thing an event tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// A claim was won; detail: `why`, `state_before`, `pid`.
+    /// A claim was won; detail: `why`, `command` (program and subcommand), `state_before`, `source`.
     Claimed,
     /// An attempt's child was let go; detail: `pid`.
     AttemptStarted,

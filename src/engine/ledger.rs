@@ -6,7 +6,8 @@ use super::store::NewOutput;
 use crate::domain::decision::Why;
 use crate::domain::outcome::{Class, Cut, Exit, State};
 use crate::domain::owner::ProcessRef;
-use crate::domain::record::{Record, Source};
+use crate::domain::program::label;
+use crate::domain::record::{CommandLine, Record, Source};
 use crate::policy::outcome::Classified;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,9 +36,11 @@ pub fn bytes_value(bytes: &[u8]) -> Value {
 }
 
 /// A claim was won.
-pub fn claimed(why: Why, found: Option<&Record>, source: &Source) -> Detail {
+pub fn claimed(why: Why, found: Option<&Record>, command: &CommandLine, source: &Source) -> Detail {
+    let label = command.argv.as_deref().and_then(label);
     detail([
         ("why", why_text(why).into()),
+        ("command", label.map_or(Value::Null, Value::from)),
         (
             "state_before",
             found.map_or(Value::Null, |record| record.state.word().into()),

@@ -1,6 +1,7 @@
 //! Drives one operation: decide, claim, attempts, settle. It knows traits; adapters implement them.
 
 pub mod claim;
+pub mod counts;
 pub mod detail;
 pub mod ending;
 pub mod environment;

@@ -326,6 +326,32 @@ pub enum Change {
     Leave,
 }
 
+/// A record from elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Import {
+    /// The record. Its generations are not used, nor is its output or an owner; its nonce must be new.
+    pub record: Record,
+    /// Its output.
+    pub output: Option<NewOutput>,
+    /// A record of the same name is replaced, unless it is running.
+    pub overwrite: bool,
+    /// When.
+    pub at: UnixMs,
+    /// Written to the ledger in the same transaction, with an `imported` event added if it is missing.
+    pub events: Vec<NewEvent>,
+}
+
+/// What became of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Imported {
+    /// It was not there.
+    Added,
+    /// Another one had its name, and is gone.
+    Replaced,
+    /// Another one has its name, and stays; nothing was changed.
+    Kept,
+}
+
 /// Which records a list shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
@@ -433,6 +459,17 @@ pub trait Store {
     /// The records that a filter lets through, newest first.
     fn list(&mut self, filter: &Filter) -> StoreResult<Vec<Record>>;
 
+    /// The names of the records that a filter lets through, newest first: for those who look at one after
+    /// the other.
+    fn names(&mut self, filter: &Filter) -> StoreResult<Vec<OpName>>;
+
+    /// Writes a record from elsewhere durably, under a new generation that also counts as the one that
+    /// minted its token. Repeating an import without `overwrite` changes nothing.
+    fn import(&mut self, import: &Import) -> StoreResult<Imported>;
+
+    /// How many records there are of each stored state in each scope.
+    fn count_states(&mut self) -> StoreResult<Vec<(Scope, State, u64)>>;
+
     /// All guards of a kind with their states, by name.
     fn list_guards(&mut self, kind: GuardKind) -> StoreResult<Vec<(String, Value)>>;
 
@@ -456,8 +493,19 @@ pub trait Store {
 
     /// Deletes at most `limit` expired settled records with their outputs (each leaves a `forgotten`
     /// event), and some ledger lines: those older than `keep_events` whose record is gone for as long.
-    /// Returns how many records went. Costs a read where there is nothing to do.
-    fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<u32>;
+    /// Costs a read where there is nothing to do.
+    fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<Purged>;
+}
+
+/// What a batch of purging did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Records that went.
+    pub records: u32,
+    /// Lines of the ledger that went.
+    pub lines: u32,
+    /// Another batch may find more.
+    pub more: bool,
 }
 
 /// What a claiming transaction did.

@@ -8,6 +8,7 @@ pub mod classify;
 pub mod conditions;
 pub mod control;
 pub mod deadline;
+pub mod durations;
 pub mod guard;
 pub mod nested;
 pub mod outcome;

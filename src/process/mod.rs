@@ -6,10 +6,12 @@
 
 pub mod child;
 pub mod clock;
+pub mod counts;
 pub mod entry;
 mod exec;
 mod expand;
 pub mod facts;
+pub mod filesystem;
 pub mod front;
 pub mod hands;
 pub mod identity;

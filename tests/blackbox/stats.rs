@@ -20,3 +20,65 @@ fn replays_executions_and_mismatches_are_counted() {
     let metrics = t.idem("stats --prometheus").end().code(0).out_text();
     assert!(metrics.contains("idem_replays_total 40"), "{metrics}");
 }
+
+fn count(t: &TestEnv, args: &str, name: &str) -> u64 {
+    let stats = t.idem(&format!("stats --json {args}")).end().code(0).json();
+    stats[name].as_u64().unwrap_or_else(|| panic!("{stats}"))
+}
+
+#[test]
+fn everything_a_call_can_end_with_is_counted() {
+    let t = TestEnv::new();
+    assert_eq!(count(&t, "", "replays"), 0);
+    assert!(!t.store().exists(), "looking makes no store");
+    t.run(
+        "--key r --retries 2 --backoff const:1ms --scope s",
+        "exit 3",
+    )
+    .end()
+    .code(3);
+    t.run("--key u --timeout 100ms", "sleep 60").end().code(124);
+    t.run("--key u --timeout 100ms", "sleep 60").end().code(122);
+    let running = t
+        .run("--key w", "while [ ! -e go ]; do sleep 0.02; done")
+        .start();
+    t.upto_state("w", "running");
+    let script = "while [ ! -e go ]; do sleep 0.02; done";
+    t.run("--key w --if-running refuse", script).end().code(120);
+    t.run("--key w --if-running skip", script).end().code(0);
+    t.write("go", b"");
+    running.end().code(0);
+    let stats = t.idem("stats --json").end().code(0).json();
+    for (name, wanted) in [
+        ("executions", 3),
+        ("retries", 2),
+        ("timeouts", 1),
+        ("unknowns", 1),
+        ("conflicts", 2),
+        ("replays", 0),
+    ] {
+        assert_eq!(stats[name], wanted, "{name}: {stats}");
+    }
+    assert_eq!(stats["refusals"]["unknown"], 1, "{stats}");
+    assert_eq!(stats["scopes"]["s"]["retries"], 2, "{stats}");
+    assert_eq!(stats["operations"]["unknown"], 1, "{stats}");
+    assert_eq!(count(&t, "--scope s", "executions"), 1);
+    assert_eq!(count(&t, "--since 1h", "executions"), 3);
+    let command = &stats["commands"][0];
+    assert!(command["samples"].as_u64() >= Some(1), "{stats}");
+    let page = t.idem("stats").end().code(0).out_text();
+    assert!(page.contains("--timeout "), "{page}");
+}
+
+#[test]
+fn counts_never_go_down() {
+    let t = TestEnv::new();
+    for _ in 0..3 {
+        t.run("--key k --ttl 1s", "true").end().code(0);
+    }
+    let before = count(&t, "", "replays");
+    assert_eq!(before + count(&t, "", "executions"), 3);
+    t.idem("forget k").end().code(0);
+    t.idem("gc").end().code(0);
+    assert_eq!(count(&t, "", "replays"), before);
+}

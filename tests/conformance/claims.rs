@@ -157,7 +157,7 @@ pub fn generations_are_never_used_twice(place: &dyn Place) {
         if round == 0 {
             change(&mut *store, "k", forget());
         } else {
-            let purged = store.purge(&stamp(i64::MAX / 2), 100, DAY).unwrap();
+            let purged = store.purge(&stamp(i64::MAX / 2), 100, DAY).unwrap().records;
             assert_eq!(purged, 1);
         }
         assert_eq!(find(&mut *store, "k"), None);

@@ -1,9 +1,11 @@
 //! What every store must do, whichever it is: one suite, run against each implementation.
 
 mod claims;
+mod counts;
 mod crowd;
 mod fencing;
 mod guards;
+mod imports;
 mod ledger;
 mod lists;
 mod mounts;
@@ -88,6 +90,13 @@ mod on_sqlite {
             guards_and_claim_are_one_transaction;
         lists: newest_first_and_bounded,
             every_filter_filters;
+        counts: what_keepers_do_is_counted_once,
+            a_file_is_counted_once,
+            old_hours_are_joined,
+            states_are_counted_by_scope;
+        imports: an_import_gets_a_generation_and_its_output,
+            a_record_that_is_there_stays,
+            names_are_listed_as_records_are;
         purging: only_expired_settled_records_go,
             a_moved_wall_clock_purges_nothing_early,
             batches_are_bounded,

@@ -88,7 +88,12 @@ pub fn outputs_go_with_the_token(place: &dyn Place) {
     let ways: [fn(&mut dyn Store); 3] = [
         |store| drop(claim_as(store, "k", new_claim(9, mint("new")))),
         |store| drop(change(store, "k", forget())),
-        |store| assert_eq!(store.purge(&stamp(i64::MAX / 2), 10, DAY).unwrap(), 1),
+        |store| {
+            assert_eq!(
+                store.purge(&stamp(i64::MAX / 2), 10, DAY).unwrap().records,
+                1
+            )
+        },
     ];
     for way in ways {
         let mut store = place.open();

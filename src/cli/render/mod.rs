@@ -5,6 +5,7 @@ pub mod detail;
 pub mod fixtures;
 pub mod list;
 pub mod next;
+pub mod stats;
 pub mod style;
 pub mod table;
 pub mod text;

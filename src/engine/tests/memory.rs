@@ -3,11 +3,11 @@
 use super::super::event::{Event, EventKind, NewEvent};
 use super::super::store::{
     Change, ClaimId, Claimable, Claimed, Claiming, DecideClaim, Fenced, Filter, GuardKind, Guards,
-    NewClaim, NewOutput, OpenOutput, OutputBody, PastResult, Settlement, Step, Store, StoreError,
-    StoreResult, TokenChoice,
+    Import, Imported, NewClaim, NewOutput, OpenOutput, OutputBody, PastResult, Purged, Settlement,
+    Step, Store, StoreError, StoreResult, TokenChoice,
 };
 use super::Log;
-use crate::domain::name::{Generation, Nonce, OpName};
+use crate::domain::name::{Generation, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
 use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::{Stamp, UnixMs};
@@ -298,6 +298,22 @@ impl Store for Memory {
         Ok(self.record.clone().into_iter().collect())
     }
 
+    fn names(&mut self, _filter: &Filter) -> StoreResult<Vec<OpName>> {
+        Ok(self
+            .record
+            .iter()
+            .map(|record| record.name.clone())
+            .collect())
+    }
+
+    fn import(&mut self, _import: &Import) -> StoreResult<Imported> {
+        Ok(Imported::Kept)
+    }
+
+    fn count_states(&mut self) -> StoreResult<Vec<(Scope, State, u64)>> {
+        Ok(Vec::new())
+    }
+
     fn list_guards(&mut self, _kind: GuardKind) -> StoreResult<Vec<(String, Value)>> {
         Ok(Vec::new())
     }
@@ -324,8 +340,8 @@ impl Store for Memory {
         Ok(OpenOutput::Nothing)
     }
 
-    fn purge(&mut self, _: &Stamp, _: u32, _: Duration) -> StoreResult<u32> {
-        Ok(0)
+    fn purge(&mut self, _: &Stamp, _: u32, _: Duration) -> StoreResult<Purged> {
+        Ok(Purged::default())
     }
 }
 

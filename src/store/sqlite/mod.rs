@@ -7,6 +7,7 @@
 mod change;
 mod claim;
 mod fault;
+mod import;
 mod place;
 mod purge;
 mod read;
@@ -14,18 +15,21 @@ mod rows;
 mod schema;
 mod settle;
 mod system;
+mod tidy;
 mod tx;
 mod vfs;
 
 pub use place::Paths;
+pub use tidy::{Litter, Space};
 
-use crate::domain::name::{Generation, OpName};
+use crate::domain::name::{Generation, OpName, Scope};
+use crate::domain::outcome::State;
 use crate::domain::record::{OutputRef, Record};
 use crate::domain::time::Stamp;
 use crate::engine::event::Event;
 use crate::engine::store::{
-    Change, ClaimId, Claimed, DecideClaim, Fenced, Filter, GuardKind, Guards, OpenOutput,
-    PastResult, Settlement, Step, Store, StoreError, StoreResult,
+    Change, ClaimId, Claimed, DecideClaim, Fenced, Filter, GuardKind, Guards, Import, Imported,
+    OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
 use fault::{Fault, Tried};
@@ -419,6 +423,18 @@ impl Store for SqliteStore {
         self.told(read::list(&self.conn, filter))
     }
 
+    fn names(&mut self, filter: &Filter) -> StoreResult<Vec<OpName>> {
+        self.told(read::names(&self.conn, filter))
+    }
+
+    fn import(&mut self, import: &Import) -> StoreResult<Imported> {
+        self.write(|tx| import::import(tx, import))
+    }
+
+    fn count_states(&mut self) -> StoreResult<Vec<(Scope, State, u64)>> {
+        self.told(read::count_states(&self.conn))
+    }
+
     fn list_guards(&mut self, kind: GuardKind) -> StoreResult<Vec<(String, Value)>> {
         self.told(read::list_guards(&self.conn, kind))
     }
@@ -444,9 +460,9 @@ impl Store for SqliteStore {
         read::open_output(&self.conn, &self.paths, output)
     }
 
-    fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<u32> {
+    fn purge(&mut self, now: &Stamp, limit: u32, keep_events: Duration) -> StoreResult<Purged> {
         if !self.told(purge::is_due(&self.conn, now, keep_events))? {
-            return Ok(0);
+            return Ok(Purged::default());
         }
         let purged = self.write_lazily(|tx| purge::purge(tx, now, limit, keep_events))?;
         self.told(purge::give_back_pages(&self.conn))?;

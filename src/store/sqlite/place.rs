@@ -45,6 +45,11 @@ impl Paths {
         beside(&self.db, "-wal")
     }
 
+    /// The file to which calls append what they count.
+    pub fn counts(&self) -> PathBuf {
+        beside(&self.db, "-counts")
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Path {
         self.db.parent().unwrap_or(Path::new("/"))

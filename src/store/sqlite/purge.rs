@@ -5,6 +5,7 @@ use super::rows::{self, BODY, NAME, Stored};
 use super::tx::{End, Tx};
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{EventKind, NewEvent};
+use crate::engine::store::Purged;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, json};
 use std::time::Duration;
@@ -39,27 +40,37 @@ pub fn is_due(conn: &Connection, now: &Stamp, keep_events: Duration) -> Tried<bo
         && (walk.after_id > 0 || next_is_old(conn, walk, cutoff(now, keep_events))?))
 }
 
-/// One batch: expired records with their outputs, then old lines of the ledger. Returns how many
-/// records went.
-pub fn purge(tx: &mut Tx<'_>, now: &Stamp, limit: u32, keep_events: Duration) -> Tried<End<u32>> {
-    let mut purged = 0;
-    for stored in candidates(tx.conn, now, limit)? {
+/// One batch: expired records with their outputs, then old lines of the ledger.
+pub fn purge(
+    tx: &mut Tx<'_>,
+    now: &Stamp,
+    limit: u32,
+    keep_events: Duration,
+) -> Tried<End<Purged>> {
+    let mut records = 0;
+    let candidates = candidates(tx.conn, now, limit)?;
+    let all = u32::try_from(candidates.len()).unwrap_or(u32::MAX) < limit;
+    for stored in candidates {
         if stored.record.expired(now) {
             tx.delete(&stored)?;
             let gone = [deletion(&stored, now)];
             tx.append(&stored.record.name, stored.record.generation, &gone)?;
-            purged += 1;
+            records += 1;
         } else {
             postpone(tx.conn, &stored, now)?;
         }
     }
-    walk_ledger(
+    let (lines, walks_on) = walk_ledger(
         tx.conn,
         now,
         limit.saturating_mul(LINES_FOR_A_RECORD),
         keep_events,
     )?;
-    Ok(End::Commit(purged))
+    Ok(End::Commit(Purged {
+        records,
+        lines,
+        more: walks_on || !all,
+    }))
 }
 
 /// Records whose wall-clock time is up.
@@ -147,10 +158,16 @@ fn next_is_old(conn: &Connection, walk: Walk, cutoff: i64) -> Tried<bool> {
 
 /// Looks at the next old lines and deletes those that nothing needs any more. At the first line that
 /// is not old the walk ends, and the next begins after a thirtieth of the time that lines are kept.
-fn walk_ledger(conn: &Connection, now: &Stamp, lines: u32, keep_events: Duration) -> Tried<()> {
+/// Returns how many went, and whether the walk goes on.
+fn walk_ledger(
+    conn: &Connection,
+    now: &Stamp,
+    lines: u32,
+    keep_events: Duration,
+) -> Tried<(u32, bool)> {
     let mut walk = read_walk(conn)?;
     if now.wall < walk.not_before {
-        return Ok(());
+        return Ok((0, false));
     }
     let cutoff = cutoff(now, keep_events);
     let started = walk.after_id;
@@ -162,16 +179,16 @@ fn walk_ledger(conn: &Connection, now: &Stamp, lines: u32, keep_events: Duration
     }
     if walk.after_id == started {
         let pause_ms = i64::try_from(keep_events.as_millis() / 30).unwrap_or(i64::MAX);
-        return write_walk(
-            conn,
-            Walk {
-                after_id: 0,
-                not_before: UnixMs(now.wall.0.saturating_add(pause_ms)),
-            },
-        );
+        let ended = Walk {
+            after_id: 0,
+            not_before: UnixMs(now.wall.0.saturating_add(pause_ms)),
+        };
+        write_walk(conn, ended)?;
+        return Ok((0, false));
     }
-    delete_lines(conn, started, walk.after_id, cutoff)?;
-    write_walk(conn, walk)
+    let deleted = delete_lines(conn, started, walk.after_id, cutoff)?;
+    write_walk(conn, walk)?;
+    Ok((u32::try_from(deleted).unwrap_or(u32::MAX), true))
 }
 
 fn next_lines(conn: &Connection, walk: Walk, lines: u32) -> Tried<Vec<(i64, i64)>> {
@@ -185,7 +202,7 @@ fn next_lines(conn: &Connection, walk: Walk, lines: u32) -> Tried<Vec<(i64, i64)
 
 /// A line stays while its record lives, and as long again after the record's deletion as any line is
 /// kept. The newest line of all stays, so that its position is never given out a second time.
-fn delete_lines(conn: &Connection, after: i64, upto: i64, cutoff: i64) -> Tried<()> {
+fn delete_lines(conn: &Connection, after: i64, upto: i64, cutoff: i64) -> Tried<usize> {
     let sql = "DELETE FROM event AS line \
         WHERE id > ?1 AND id <= ?2 AND at < ?3 \
         AND id < (SELECT max(id) FROM event) \
@@ -194,8 +211,7 @@ fn delete_lines(conn: &Connection, after: i64, upto: i64, cutoff: i64) -> Tried<
         AND coalesce((SELECT gone.at FROM event AS gone \
             WHERE gone.scope = line.scope AND gone.key = line.key AND gone.id > line.id \
             AND gone.kind = 'forgotten' ORDER BY gone.id LIMIT 1), ?3 - 1) < ?3";
-    conn.prepare(sql)?.execute(params![after, upto, cutoff])?;
-    Ok(())
+    Ok(conn.prepare(sql)?.execute(params![after, upto, cutoff])?)
 }
 
 /// Gives some pages back to the file system where many are free.
@@ -206,7 +222,12 @@ pub fn give_back_pages(conn: &Connection) -> Tried<()> {
         return Ok(());
     }
     // Each step frees one page, so it must be stepped to its end.
-    let mut statement = conn.prepare(&format!("PRAGMA incremental_vacuum({PAGES_A_BATCH})"))?;
+    vacuum(conn, PAGES_A_BATCH)
+}
+
+/// Gives so many free pages back to the file system; 0 for all.
+pub fn vacuum(conn: &Connection, pages: i64) -> Tried<()> {
+    let mut statement = conn.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
     Ok(())

@@ -4,7 +4,7 @@ use super::fault::{Fault, Tried};
 use super::place::Paths;
 use super::rows::{self, BODY, NAME};
 use super::tx::parse_guard;
-use crate::domain::name::{Generation, OpName};
+use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::UnixMs;
@@ -26,7 +26,7 @@ pub fn list(conn: &Connection, filter: &Filter) -> Tried<Vec<Record>> {
     let mut records = Vec::new();
     let sql = format!("SELECT {NAME}, {BODY} FROM operation WHERE id = ?1");
     let mut statement = snapshot.prepare(&sql)?;
-    for id in chosen(&snapshot, filter)? {
+    for (id, _) in chosen(&snapshot, filter)? {
         let mut rows = statement.query([id])?;
         if let Some(row) = rows.next()? {
             records.push(rows::read(row)?.record);
@@ -35,11 +35,18 @@ pub fn list(conn: &Connection, filter: &Filter) -> Tried<Vec<Record>> {
     Ok(records)
 }
 
-/// The row numbers of what a filter lets through.
-fn chosen(conn: &Connection, filter: &Filter) -> Tried<Vec<i64>> {
+/// The names of what a filter lets through.
+pub fn names(conn: &Connection, filter: &Filter) -> Tried<Vec<OpName>> {
+    let chosen = chosen(conn, filter)?;
+    Ok(chosen.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The row numbers and names of what a filter lets through.
+fn chosen(conn: &Connection, filter: &Filter) -> Tried<Vec<(i64, OpName)>> {
     let (condition, values) = condition(filter);
-    let sql =
-        format!("SELECT id, key FROM operation WHERE {condition} ORDER BY since_at DESC, id DESC");
+    let sql = format!(
+        "SELECT id, key, scope FROM operation WHERE {condition} ORDER BY since_at DESC, id DESC"
+    );
     let limit = filter
         .limit
         .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -55,7 +62,7 @@ fn chosen(conn: &Connection, filter: &Filter) -> Tried<Vec<i64>> {
             .as_ref()
             .is_none_or(|glob| glob::matches(glob, &key))
         {
-            ids.push(row.get(0)?);
+            ids.push((row.get(0)?, rows::name(row.get(2)?, key)?));
         }
     }
     Ok(ids)
@@ -91,6 +98,25 @@ fn condition(filter: &Filter) -> (String, Vec<Value>) {
         values.push(since.0.into());
     }
     (terms.join(" AND "), values)
+}
+
+/// Records by scope and state.
+pub fn count_states(conn: &Connection) -> Tried<Vec<(Scope, State, u64)>> {
+    let sql = "SELECT scope, state, count(*) FROM operation GROUP BY scope, state";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut counts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let scope: String = row.get(0)?;
+        let state: String = row.get(1)?;
+        let count: i64 = row.get(2)?;
+        counts.push((
+            Scope::new(scope).map_err(|_| Fault::Damaged("an impossible scope"))?,
+            State::from_word(&state).ok_or(Fault::Damaged("an unknown state"))?,
+            count.cast_unsigned(),
+        ));
+    }
+    Ok(counts)
 }
 
 /// All guards of a kind, by name.

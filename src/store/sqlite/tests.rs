@@ -547,7 +547,12 @@ fn many_free_pages_go_back_to_the_file_system() {
         store.conn.query_row(sql, [], |row| row.get(0)).unwrap()
     };
     let before = pages(&store);
-    while store.purge(&stamp(10_000), 16, Duration::ZERO).unwrap() > 0 {}
+    while store
+        .purge(&stamp(10_000), 16, Duration::ZERO)
+        .unwrap()
+        .records
+        > 0
+    {}
     let after = pages(&store);
     assert!(
         after < before - PAGES_A_BATCH_AT_LEAST,

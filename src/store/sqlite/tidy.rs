@@ -1,0 +1,219 @@
+//! Looking after the files of a store: what nobody needs any more, what is missing, how much room is
+//! taken.
+
+use super::fault::Tried;
+use super::place::Paths;
+use super::{SqliteStore, checkpoint_now, purge, wal_bytes};
+use crate::domain::name::Nonce;
+use crate::engine::store::{Guards, Store, StoreError, StoreResult};
+use crate::process::filesystem::is_open_elsewhere;
+use crate::process::spool::list_spool;
+use rusqlite::Connection;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A spool file without a row may be one whose row is about to be written, unless it is older.
+const ROW_COMES_WITHIN: Duration = Duration::from_secs(600);
+
+/// What stands between the database's name and a claim's nonce in the name of a control file.
+const CONTROL_INFIX: &str = "-control-";
+
+/// A file that is left over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Litter {
+    /// An output that no record names.
+    Spool(PathBuf),
+    /// An output whose writer died.
+    Part(PathBuf),
+    /// What a command that is gone could have written to.
+    Control(PathBuf),
+}
+
+impl Litter {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Litter::Spool(path) | Litter::Part(path) | Litter::Control(path) => path,
+        }
+    }
+}
+
+/// The room that a store takes, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// The database.
+    pub db_bytes: u64,
+    /// Free pages in it.
+    pub free_bytes: u64,
+    /// The write-ahead log.
+    pub wal_bytes: u64,
+}
+
+impl SqliteStore {
+    /// Files that nobody needs any more. The files are listed first: whatever was about to be recorded
+    /// then has its row by the time that the rows are read.
+    pub fn litter(&mut self) -> StoreResult<Vec<Litter>> {
+        let files = list(&self.paths).map_err(|error| unreadable(&self.paths, &error))?;
+        if files.is_empty() {
+            return Ok(files);
+        }
+        if self.queue.is_some() {
+            // A claim makes its files inside its transaction; one that was open just now is over then.
+            self.with_guards(&mut |_: &mut dyn Guards| Ok(()))?;
+        }
+        let known = self.told(known(&self.conn, &self.paths))?;
+        let paths = self.paths.clone();
+        let is_left = |file: &Litter| !known.needs(&paths, file);
+        Ok(files.into_iter().filter(is_left).collect())
+    }
+
+    /// Outputs that are recorded and whose files are gone.
+    pub fn missing_spool(&mut self) -> StoreResult<Vec<PathBuf>> {
+        let rows = self.told(spooled(&self.conn))?;
+        let path = |(nonce, number): &(Nonce, u32)| self.paths.spool(nonce, *number);
+        let absent: Vec<PathBuf> = rows
+            .iter()
+            .map(path)
+            .filter(|path| !path.exists())
+            .collect();
+        // A record that was deleted meanwhile misses nothing.
+        let again: HashSet<PathBuf> = self.told(spooled(&self.conn))?.iter().map(path).collect();
+        Ok(absent
+            .into_iter()
+            .filter(|path| again.contains(path))
+            .collect())
+    }
+
+    /// Gives free pages back and folds the log into the database, as far as nobody is in the way.
+    pub fn shrink(&mut self) -> StoreResult<()> {
+        let done = purge::vacuum(&self.conn, 0).and_then(|()| checkpoint_now(&mut self.conn));
+        done.map_err(|fault| fault.tell(&self.paths))
+    }
+
+    /// Reads the whole database; returns what does not fit together, nothing where all does.
+    pub fn quick_check(&mut self) -> StoreResult<Vec<String>> {
+        self.told(quick_check(&self.conn))
+    }
+
+    /// The room that it takes.
+    pub fn space(&mut self) -> StoreResult<Space> {
+        let number = |pragma: &str| -> Tried<u64> {
+            let number: i64 = self.conn.query_row(pragma, [], |row| row.get(0))?;
+            Ok(number.cast_unsigned())
+        };
+        let pages = || -> Tried<(u64, u64, u64)> {
+            Ok((
+                number("PRAGMA page_size")?,
+                number("PRAGMA page_count")?,
+                number("PRAGMA freelist_count")?,
+            ))
+        };
+        let (size, count, free) = self.told(pages())?;
+        Ok(Space {
+            db_bytes: size * count,
+            free_bytes: size * free,
+            wal_bytes: wal_bytes(&self.paths),
+        })
+    }
+}
+
+fn unreadable(paths: &Paths, error: &io::Error) -> StoreError {
+    StoreError::Place(format!(
+        "{} cannot be read ({error}); look at its permissions",
+        paths.directory().display()
+    ))
+}
+
+/// Every file that can be litter.
+fn list(paths: &Paths) -> io::Result<Vec<Litter>> {
+    let db_name = paths.db.file_name().unwrap_or_default();
+    let spool = list_spool(paths.directory(), db_name)?.into_iter();
+    let mut found: Vec<Litter> = spool
+        .map(|entry| match entry.part {
+            true => Litter::Part(entry.path),
+            false => Litter::Spool(entry.path),
+        })
+        .collect();
+    for entry in fs::read_dir(paths.directory())? {
+        let path = entry?.path();
+        if nonce_of(paths, &path, CONTROL_INFIX).is_some() {
+            found.push(Litter::Control(path));
+        }
+    }
+    Ok(found)
+}
+
+/// The nonce in the name of a file: `<database><infix><nonce>-<attempt>`.
+fn nonce_of(paths: &Paths, path: &Path, infix: &str) -> Option<Nonce> {
+    let db_name = paths.db.file_name()?.to_str()?;
+    let tail = path.file_name()?.to_str()?.strip_prefix(db_name)?;
+    Nonce::from_hex(tail.strip_prefix(infix)?.get(..32)?)
+}
+
+/// What the rows say.
+struct Known {
+    spooled: HashSet<PathBuf>,
+    running: HashSet<Nonce>,
+    now: std::time::SystemTime,
+}
+
+impl Known {
+    fn needs(&self, paths: &Paths, file: &Litter) -> bool {
+        let path = file.path();
+        let infix = match file {
+            Litter::Control(_) => CONTROL_INFIX,
+            Litter::Spool(_) | Litter::Part(_) => "-out-",
+        };
+        let Some(nonce) = nonce_of(paths, path, infix) else {
+            return true;
+        };
+        if self.running.contains(&nonce) {
+            return true;
+        }
+        match file {
+            Litter::Control(_) => false,
+            Litter::Part(_) => is_open_elsewhere(path),
+            Litter::Spool(_) => self.spooled.contains(path) || self.is_young(path),
+        }
+    }
+
+    fn is_young(&self, path: &Path) -> bool {
+        let written = fs::symlink_metadata(path).and_then(|meta| meta.modified());
+        // A file from the future is as young as they come.
+        let age = written.map(|at| self.now.duration_since(at).unwrap_or_default());
+        age.is_ok_and(|age| age < ROW_COMES_WITHIN)
+    }
+}
+
+fn known(conn: &Connection, paths: &Paths) -> Tried<Known> {
+    let snapshot = conn.unchecked_transaction()?;
+    let spooled = spooled(&snapshot)?.into_iter();
+    let spooled = spooled
+        .map(|(nonce, number)| paths.spool(&nonce, number))
+        .collect();
+    let mut statement = snapshot.prepare("SELECT nonce FROM operation WHERE state = 'running'")?;
+    let running = statement.query_map([], |row| Ok(Nonce(row.get(0)?)))?;
+    Ok(Known {
+        spooled,
+        running: running.collect::<Result<_, _>>()?,
+        now: std::time::SystemTime::now(),
+    })
+}
+
+/// The outputs that lie in files.
+fn spooled(conn: &Connection) -> Tried<Vec<(Nonce, u32)>> {
+    let mut statement = conn.prepare("SELECT nonce, number FROM output WHERE bytes IS NULL")?;
+    let rows = statement.query_map([], |row| Ok((Nonce(row.get(0)?), row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn quick_check(conn: &Connection) -> Tried<Vec<String>> {
+    let mut statement = conn.prepare("PRAGMA quick_check(20)")?;
+    let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let mut found: Vec<String> = rows.collect::<Result<_, _>>()?;
+    found.retain(|line| line != "ok");
+    Ok(found)
+}
