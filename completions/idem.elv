@@ -121,6 +121,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
+            cand --problems 'Only what a person must look at'
+            cand --exit-code 'End with 1 where there is any'
             cand --json 'Print JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'

@@ -221,6 +221,8 @@ fn status(command: Command) -> Command {
             "N",
             "At most this many [default: 50, with --json all]",
         ))
+        .arg(switch("problems", "Only what a person must look at"))
+        .arg(switch("exit-code", "End with 1 where there is any").requires("problems"))
         .arg(json_arg())
         .after_help(
             "A key with *, ? or [ in it is a glob, unless an operation has exactly that key.\n\

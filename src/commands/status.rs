@@ -4,6 +4,7 @@ use super::context::{Context, Opened, is_glob, key, text};
 use crate::cli::parse::{flag, value};
 use crate::cli::render::detail;
 use crate::cli::render::list::{Row, list};
+use crate::cli::render::next;
 use crate::cli::render::style::Style;
 use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
@@ -13,7 +14,7 @@ use crate::domain::keyparts::task_name;
 use crate::domain::name::OpName;
 use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
-use crate::domain::time::UnixMs;
+use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::{Filter, StoreResult};
 use anyhow::{Result, anyhow};
@@ -119,9 +120,10 @@ fn many(
     };
     let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
     let (views, more) = wanted.views(&mut opened, limit)?;
+    let code = i32::from(flag(matches, "exit-code") && !views.is_empty());
     if json {
         print(json_array(&views))?;
-        return Ok(0);
+        return Ok(code);
     }
     let rows: StoreResult<Vec<Row>> = views
         .into_iter()
@@ -133,7 +135,7 @@ fn many(
             "there are more than these {DEFAULT_LIMIT}; see more with --limit N"
         ));
     }
-    Ok(0)
+    Ok(code)
 }
 
 /// One operation a line.
@@ -173,6 +175,8 @@ struct Wanted {
     filter: Filter,
     /// States as they are seen; empty for all.
     states: Vec<State>,
+    /// Only what a person must look at, as of this moment.
+    problems: Option<Stamp>,
     limit: Option<u32>,
 }
 
@@ -196,6 +200,7 @@ impl Wanted {
                 limit: None,
             },
             states,
+            problems: flag(matches, "problems").then(|| context.now.clone()),
             limit: text(matches, "limit")?.map(limit).transpose()?,
         })
     }
@@ -203,7 +208,7 @@ impl Wanted {
     /// The operations, newest first, and whether there are more than the limit.
     fn views(&self, opened: &mut Opened, limit: Option<u32>) -> StoreResult<(Vec<View>, bool)> {
         let mut filter = self.filter.clone();
-        if self.states.is_empty() {
+        if self.states.is_empty() && self.problems.is_none() {
             filter.limit = limit.map(|limit| limit.saturating_add(1));
         }
         let records = opened.store().list(&filter)?;
@@ -211,12 +216,23 @@ impl Wanted {
             .into_iter()
             .map(|record| opened.view(record))
             .filter(|view| self.states.is_empty() || self.states.contains(&view.state()))
+            .filter(|view| {
+                self.problems
+                    .as_ref()
+                    .is_none_or(|now| is_problem(view, now))
+            })
             .collect();
         let most = limit.map_or(usize::MAX, |limit| limit as usize);
         let more = views.len() > most;
         views.truncate(most);
         Ok((views, more))
     }
+}
+
+/// Whether nothing goes on without a person.
+fn is_problem(view: &View, now: &Stamp) -> bool {
+    let next = next::in_a_word(view, now);
+    matches!(next, "resolve" | "approve" | "look at it" | "correct it")
 }
 
 /// The stored states that can be seen as these: a running one may be unknown, and an unknown one of
