@@ -235,7 +235,7 @@ fn moved(fields: &Fields<'_>) -> Result<Moved, String> {
             cwd: fields.need("cwd", |value| bytes(Some(value)))?,
         },
         created_at: fields.moment("created_at_ms")?,
-        since: fields.need("since", |value| stamp(value))?,
+        since: fields.need("since", stamp)?,
         ttl: fields.ttl("ttl_ms")?,
         failed_ttl: fields.ttl("failed_ttl_ms")?,
         class: fields.optional("class", |value| Class::from_word(value.as_str()?))?,

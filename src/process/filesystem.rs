@@ -68,7 +68,9 @@ pub fn of(path: &Path) -> io::Result<FileSystem> {
         volatile: matches!(name.as_str(), "tmpfs" | "ramfs"),
         network,
         name,
-        free_bytes: (answer.f_bavail as u64).saturating_mul(answer.f_bsize as u64),
+        free_bytes: answer
+            .f_bavail
+            .saturating_mul(u64::try_from(answer.f_bsize).unwrap_or(0)),
     })
 }
 
