@@ -6,7 +6,7 @@ use super::when;
 use crate::domain::decision::Refusal;
 use crate::domain::name::OpName;
 use crate::domain::outcome::{Class, State};
-use crate::domain::record::{OutputRef, Record};
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
 
@@ -175,6 +175,12 @@ pub fn derived_replay(stdin_left_out: bool) -> String {
 
 /// The stored copy is shorter than what came.
 pub fn truncated(name: &OpName, output: &OutputRef) -> Option<String> {
+    let bytes = output.stdout_bytes + output.stderr_bytes;
+    if output.place == Place::Nowhere && bytes > 0 && !output.lost {
+        return Some(format!(
+            "the output of {name} was not stored ({bytes} bytes), so only its exit code is replayed"
+        ));
+    }
     missing_output(
         name,
         output.truncated,
