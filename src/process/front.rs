@@ -58,7 +58,7 @@ pub fn split<T>(detach: bool, context: T, keep: fn(Link, T) -> !) -> io::Result<
     let relayed = relayed.without(entry::state().ignored());
     let signals = SignalFd::catching_all(relayed.with(libc::SIGCONT))?;
     let stops = Stops::new()?;
-    let (front, keeper) = link()?;
+    let (front, keeper) = link(stops.has_terminal())?;
     // SAFETY: this process has one thread, and the child's branch never returns.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {

@@ -220,7 +220,7 @@ impl Session {
     /// Lets go of the caller's descriptors at once, so that nobody who reads from them is held up.
     pub fn lose_caller(&mut self) {
         self.caller_here = false;
-        self.job.front_lost();
+        self.job.front_lost(&self.link);
         self.mirrors.detach();
         let_go(&[0, 1, 2]);
     }

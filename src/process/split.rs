@@ -5,6 +5,7 @@
 //! end of the socket, which no third process holds: it is close-on-exec, and neither forks without
 //! exec while the other may wait.
 
+use super::sys;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -51,6 +52,9 @@ pub enum ToKeeper {
 }
 
 const PACKET_BYTES: usize = 16;
+
+/// The command of fcntl(2) that chooses the signal of O_ASYNC; the same number on every architecture.
+const F_SETSIG: libc::c_int = 10;
 
 fn packet(tag: u8, flag: bool, value: i64) -> [u8; PACKET_BYTES] {
     let mut bytes = [0u8; PACKET_BYTES];
@@ -147,6 +151,8 @@ pub enum Received<M> {
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
+    /// One end of a pipe that carries nothing: its other end closes when the other side dies.
+    lifeline: Option<OwnedFd>,
 }
 
 impl AsRawFd for Link {
@@ -155,8 +161,8 @@ impl AsRawFd for Link {
     }
 }
 
-/// Makes both ends: the front's first.
-pub fn link() -> io::Result<(Link, Link)> {
+/// Makes both ends: the front's first. `lifeline`: the keeper may call [`Link::stop_with_front`].
+pub fn link(lifeline: bool) -> io::Result<(Link, Link)> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the array has room for the two descriptors that the call writes.
@@ -164,10 +170,15 @@ pub fn link() -> io::Result<(Link, Link)> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: both descriptors are new and owned by nobody else.
-    let [front, keeper] = fds.map(|fd| Link {
-        fd: unsafe { OwnedFd::from_raw_fd(fd) },
-    });
-    Ok((front, keeper))
+    let [front, keeper] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    let (keepers, fronts) = if lifeline {
+        let (read, write) = sys::pipe()?;
+        (Some(read), Some(write))
+    } else {
+        (None, None)
+    };
+    let link = |fd, lifeline| Link { fd, lifeline };
+    Ok((link(front, fronts), link(keeper, keepers)))
 }
 
 impl Link {
@@ -180,6 +191,23 @@ impl Link {
         let sent =
             unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
         usize::try_from(sent) == Ok(bytes.len())
+    }
+
+    /// Lets the kernel stop this process group in the moment in which the front dies, however busy the
+    /// keeper is then; none ends that. See O_ASYNC in fcntl(2).
+    pub fn stop_with_front(&self, group: Option<i32>) {
+        let Some(lifeline) = &self.lifeline else {
+            return;
+        };
+        let fd = lifeline.as_raw_fd();
+        // SAFETY: integers only.
+        unsafe {
+            libc::fcntl(fd, libc::F_SETOWN, group.map_or(0, |group| -group));
+            if group.is_some() {
+                libc::fcntl(fd, F_SETSIG, libc::SIGSTOP);
+                libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC);
+            }
+        }
     }
 
     /// Takes the next message without waiting.
@@ -214,7 +242,7 @@ mod tests {
 
     #[test]
     fn messages_arrive_whole_and_the_end_is_seen() {
-        let (front, keeper) = link().unwrap();
+        let (front, keeper) = link(false).unwrap();
         let all = [
             ToFront::Claimed(7),
             ToFront::Changed(i64::MAX),

@@ -309,6 +309,46 @@ fn another_process_of_the_job_gets_the_terminal_when_it_asks() {
 }
 
 #[test]
+fn idem_under_idem_hands_the_terminal_down() {
+    for shell in SHELLS {
+        let t = TestEnv::new();
+        t.script("ask", format!("#!/bin/sh\n{ASK}\n"));
+        t.script(
+            "inner",
+            "#!/bin/sh\n\"$IDEM\" run --key inner -- ./ask; echo inner-$?-\n",
+        );
+        let mut pty = Pty::shell(&t, shell);
+        for _ in 0..2 {
+            pty.line("$IDEM run --key k --if-unknown rerun -- ./inner; echo outer-$?-");
+            pty.expect("name-1? ");
+            pty.control('c');
+            pty.expect(PROMPT);
+            pty.upto_shell_in_front();
+            t.upto_state("k", "unknown");
+            t.command(crate::env::IDEM)
+                .args(["forget", "--force", "inner"])
+                .end()
+                .code(0);
+        }
+        pty.line("$IDEM run --key k --if-unknown rerun -- ./inner; echo outer-$?-");
+        pty.expect("name-1? ");
+        pty.control('z');
+        pty.expect(PROMPT);
+        pty.upto_shell_in_front();
+        pty.line("fg");
+        upto("the inner child has the terminal", || {
+            pty.foreground() == t.child("inner")
+        });
+        pty.line("ann");
+        pty.expect("got-ann-0");
+        pty.expect("inner-0-");
+        pty.expect(PROMPT);
+        pty.upto_shell_in_front();
+        assert_eq!(t.state("k"), "succeeded");
+    }
+}
+
+#[test]
 fn a_child_hears_of_a_new_window_size() {
     let t = TestEnv::new();
     working(&t, "trap 'stty size </dev/tty' WINCH");

@@ -170,7 +170,7 @@ impl Job {
     /// The child has ended; the terminal is the front's again. Returns whether the child had it to the
     /// end. Call it before the child is reaped: until then its group's number is nobody else's.
     pub fn child_ended(&mut self, link: &Link) -> bool {
-        let held = self.take_back();
+        let held = self.take_back(link);
         self.suspended = None;
         self.second_looks = None;
         if self.child.take().is_some() {
@@ -181,7 +181,7 @@ impl Job {
 
     /// The front's group was asked to stop by this signal.
     pub fn asked_to_stop(&mut self, signal: i32, link: &Link) {
-        if signal != libc::SIGTSTP && self.take_back() {
+        if signal != libc::SIGTSTP && self.take_back(link) {
             // Somebody else of the job wants the terminal that the child has: now it can have it.
             link.send(ToFront::GoOn);
             return;
@@ -216,7 +216,7 @@ impl Job {
             }
         } else if asks && self.asked.is_none() {
             self.child_asks(signal, link);
-        } else if self.suspend() && self.asked.is_none() {
+        } else if self.suspend(link) && self.asked.is_none() {
             self.stop_front(signal, link);
         } else if self.asked.is_some() {
             self.confirm_stop(link);
@@ -259,14 +259,14 @@ impl Job {
     }
 
     /// The front is gone: nobody hands the terminal on any more.
-    pub fn front_lost(&mut self) {
+    pub fn front_lost(&mut self, link: &Link) {
         let borrower = self.loan.as_ref().map(|loan| loan.to);
         if let Some(Borrower::Child(group)) = borrower {
             // A read that has begun would go on, and take what is typed for the shell, which may have
             // the terminal already: after a stop it starts anew, and asks.
             let _ = sys::signal_group(group, libc::SIGSTOP);
         }
-        self.take_back();
+        self.take_back(link);
         self.terminal = None;
         self.suspended = None;
         if borrower.is_some() || self.asked.is_some() || self.is_stopped() {
@@ -356,7 +356,11 @@ impl Job {
         }
         let modes_before = terminal.modes();
         link.send(ToFront::Lent(to.group()));
+        if let Borrower::Child(group) = to {
+            link.stop_with_front(Some(group));
+        }
         if terminal.set_foreground(to.group()).is_err() {
+            link.stop_with_front(None);
             return false;
         }
         let raw = match to {
@@ -375,10 +379,11 @@ impl Job {
     }
 
     /// Ends the loan; false if there is none, or if the terminal has moved on meanwhile.
-    fn take_back(&mut self) -> bool {
+    fn take_back(&mut self, link: &Link) -> bool {
         let (Some(loan), Some(terminal)) = (self.loan.take(), &self.terminal) else {
             return false;
         };
+        link.stop_with_front(None);
         let held = terminal.foreground() == Some(loan.to.group());
         // A shell may be quicker to take the terminal than to set its modes, or not care for them.
         let untouched = || loan.raw.is_some() && terminal.modes() == loan.raw;
@@ -396,12 +401,12 @@ impl Job {
     }
 
     /// Takes the terminal back and keeps in mind how the borrower had it.
-    fn suspend(&mut self) -> bool {
+    fn suspend(&mut self, link: &Link) -> bool {
         let Some(to) = self.loan.as_ref().map(|loan| loan.to) else {
             return false;
         };
         let modes = self.terminal.as_ref().and_then(Terminal::modes);
-        let held = self.take_back();
+        let held = self.take_back(link);
         self.suspended = held.then_some((to, modes));
         held
     }

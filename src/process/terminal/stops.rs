@@ -5,11 +5,18 @@
 //! was continued at once is not stopped after that.
 
 use super::{Modes, STOPPING, Terminal};
+use crate::process::clock::monotonic;
+use crate::process::proc;
+use crate::process::session::poll;
 use crate::process::signal::{SignalFd, SignalSet};
 use crate::process::split::{Link, ToKeeper};
 use crate::process::sys;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::time::Duration;
+
+/// How long a group may take to stop before nobody waits for it any more.
+const LONGEST_STOP: Duration = Duration::from_millis(300);
 
 /// What the front knows of the job and its terminal.
 #[derive(Debug)]
@@ -35,6 +42,11 @@ impl Stops {
         };
         stops.note_modes();
         Ok(stops)
+    }
+
+    /// Whether the job runs on a terminal.
+    pub fn has_terminal(&self) -> bool {
+        self.terminal.is_some()
     }
 
     /// What to poll for a stop; -1 while one is being dealt with.
@@ -107,16 +119,16 @@ impl Stops {
         if terminal.foreground() != Some(group) {
             return;
         }
+        // A read that has begun would go on, and take what is typed for the shell; after a stop it
+        // starts anew.
+        let _ = sys::signal_group(group, libc::SIGSTOP);
+        wait_for_stop(group);
         if let Some(modes) = &self.modes {
             let _ = terminal.set_modes(modes);
         }
         // SAFETY: no arguments, no failure.
         let _ = terminal.set_foreground(unsafe { libc::getpgrp() });
-        // A read that has begun would go on, and take what is typed for the shell; after a stop it
-        // starts anew.
-        for signal in [libc::SIGSTOP, libc::SIGCONT] {
-            let _ = sys::signal_group(group, signal);
-        }
+        let _ = sys::signal_group(group, libc::SIGCONT);
     }
 
     /// Throws pending stops away, so that they do not stop a process that is about to end.
@@ -133,5 +145,14 @@ impl Stops {
                 self.modes = terminal.modes();
             }
         }
+    }
+}
+
+/// Waits for a short while until the leader of a group has stopped. Nobody tells of that but `/proc`: it
+/// is not this process's child.
+fn wait_for_stop(leader: i32) {
+    let end = monotonic().saturating_add(LONGEST_STOP);
+    while monotonic() < end && proc::process(leader).is_ok_and(|it| !it.stopped && !it.ended) {
+        poll(&mut [], Some(Duration::from_millis(1)));
     }
 }
