@@ -175,6 +175,28 @@ impl TestEnv {
         self.write(name, "");
     }
 
+    /// Creates a named pipe, for a child that waits with `read x <NAME`: unlike [`gate`] that forks
+    /// nothing, and so it can be stopped at any moment.
+    #[track_caller]
+    pub fn fifo(&self, name: &str) {
+        self.command("mkfifo").arg(name).end().code(0);
+    }
+
+    /// Lets the child that reads from a named pipe go on.
+    #[track_caller]
+    pub fn open_fifo(&self, name: &str) {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = fs::OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        let mut pipe = None;
+        upto("the pipe has a reader", || {
+            pipe = options.open(self.path(name)).ok();
+            pipe.is_some()
+        });
+        let mut pipe = pipe.expect("an open pipe");
+        pipe.write_all(b"go\n").expect("a line for the child");
+    }
+
     /// Waits until a file has at least so many lines.
     #[track_caller]
     pub fn upto_lines(&self, name: &str, count: usize) {

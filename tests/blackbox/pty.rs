@@ -161,6 +161,14 @@ impl Pty {
         self.expect(PROMPT)
     }
 
+    /// The shell takes a command and answers.
+    #[track_caller]
+    pub fn still_works(&mut self) {
+        self.line("echo still-$((1+1))");
+        self.expect("still-2");
+        self.expect(PROMPT);
+    }
+
     fn seen(&self) -> Vec<u8> {
         self.seen.lock().expect("what was seen").clone()
     }
