@@ -21,6 +21,7 @@ pub mod say;
 pub mod settings;
 pub mod stats;
 pub mod stdout;
+pub mod tool_page;
 pub mod transfer;
 pub mod values;
 pub mod verbs;

@@ -182,7 +182,8 @@ fn counts_json(tally: &Tally) -> Map<String, Value> {
     object
 }
 
-fn command_json((command, summary): &(String, Summary)) -> Value {
+/// How long a command takes, as an object.
+pub fn command_json((command, summary): &(String, Summary)) -> Value {
     let timeout_ms = u64::try_from(summary.suggested_timeout.as_millis()).unwrap_or(u64::MAX);
     json!({
         "command": command,

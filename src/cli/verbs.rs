@@ -83,6 +83,11 @@ pub const ALL: &[Verb] = &[
         build: breaker,
     },
     Verb {
+        name: "explain",
+        about: "Show what is known about a tool, and how to ask for its effect",
+        build: explain,
+    },
+    Verb {
         name: "stats",
         about: "Show what was counted, how long commands take, and which timeouts that suggests",
         build: stats,
@@ -418,6 +423,17 @@ fn breaker(command: Command) -> Command {
         )
         .arg(json_arg())
         .after_help("Ends with 1 where there is no such breaker.")
+}
+
+fn explain(command: Command) -> Command {
+    command
+        .arg(json_arg())
+        .arg(command_arg().required(true))
+        .override_usage("idem explain [OPTIONS] -- COMMAND [ARG]...")
+        .after_help(
+            "Runs nothing. The arguments count, since they show how many requests are sent.\n\
+             What idem would do about a call is told by idem run --dry-run.",
+        )
 }
 
 fn stats(command: Command) -> Command {

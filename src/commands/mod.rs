@@ -9,6 +9,7 @@ mod context;
 mod counting;
 pub mod doctor;
 mod dry_run;
+pub mod explain;
 pub mod export;
 pub mod forget;
 pub mod gc;
@@ -42,6 +43,7 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "approve" => approve::approve(matches),
         "reject" => approve::reject(matches),
         "forget" => forget::run(matches),
+        "explain" => explain::run(matches),
         "stats" => stats::run(matches),
         "gc" => gc::run(matches),
         "doctor" => doctor::run(matches),

@@ -14,6 +14,7 @@ mod detach;
 mod disk;
 mod dry_run;
 mod ending;
+mod explain;
 mod gc;
 mod guards;
 mod hold;

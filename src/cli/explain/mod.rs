@@ -7,7 +7,7 @@ mod tests;
 mod text;
 
 pub use json::object;
-pub use text::page;
+pub use text::{codes, page, says};
 
 use super::exit;
 use super::layers::Effective;

@@ -166,6 +166,17 @@ fn given(page: &mut Page, explained: &Explanation<'_>) {
 }
 
 fn row_text(row: &Row) -> String {
+    let mark = if row.verified { "" } else { " [unverified]" };
+    format!(
+        "exit {}: {} -> {}{mark}",
+        codes(row),
+        row.condition,
+        says(row.says)
+    )
+}
+
+/// The exit codes of a row, as `1,100-110`.
+pub fn codes(row: &Row) -> String {
     let codes: Vec<String> = row
         .exits
         .iter()
@@ -174,13 +185,7 @@ fn row_text(row: &Row) -> String {
             false => format!("{low}-{high}"),
         })
         .collect();
-    let mark = if row.verified { "" } else { " [unverified]" };
-    format!(
-        "exit {}: {} -> {}{mark}",
-        codes.join(","),
-        row.condition,
-        says(row.says)
-    )
+    codes.join(",")
 }
 
 /// What a row means, as a fragment.

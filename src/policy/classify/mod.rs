@@ -5,6 +5,7 @@
 //! `throttled` are believed only where the arguments and the environment show that the tool sent one
 //! request at most; otherwise the outcome is uncertain.
 
+mod advice;
 mod evidence;
 mod invocation;
 mod proof;
@@ -14,6 +15,7 @@ mod verdict;
 use std::fmt;
 use std::str::FromStr;
 
+pub use advice::Advice;
 pub use evidence::{Collector, Evidence};
 pub use table::TOOLS;
 pub use verdict::Classifier;
@@ -146,6 +148,16 @@ pub enum Unmatched {
     Uncertain,
     /// What any unknown command's code means.
     Default,
+}
+
+impl Unmatched {
+    /// What becomes of the operation, as a word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Unmatched::Uncertain => "unknown",
+            Unmatched::Default => "final",
+        }
+    }
 }
 
 impl Tool {

@@ -103,6 +103,23 @@ impl Classifier {
         }
     }
 
+    /// Whether the call shows that the tool sends one request at most, so that its messages of a refusal
+    /// are believed; nothing for a tool of which no message depends on that.
+    pub fn believed(&self, environment: Lookup) -> Option<bool> {
+        let invocation = self.invocation(environment);
+        let claims = self.tool.rows.iter().filter_map(|row| match row.says {
+            Says::Class(Class::Safe | Class::Throttled, proof) => Some(proof),
+            Says::Http(proof) | Says::Tunnel(proof) => Some(proof),
+            _ => None,
+        });
+        claims.map(|proof| proof(&invocation)).reduce(|a, b| a && b)
+    }
+
+    /// What to know about an exit 0, from the arguments alone.
+    pub fn warning(&self, environment: Lookup) -> Option<&'static str> {
+        (self.tool.warning)(&self.invocation(environment))
+    }
+
     fn invocation<'a>(&'a self, environment: Lookup<'a>) -> Invocation<'a> {
         let args = self.peeled.argv.get(1..).unwrap_or_default();
         Invocation {
