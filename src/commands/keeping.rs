@@ -36,6 +36,8 @@ use std::time::Duration;
 
 /// How many expired records an execution deletes in passing.
 const PURGED_IN_PASSING: u32 = 16;
+/// How long an expired record is left for those who have waited for it, and read it only now.
+const READING_TIME: Duration = Duration::from_secs(60);
 /// How long the ledger of deleted records is kept.
 pub const KEEP_EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a fallback may take where `--timeout` does not say.
@@ -123,7 +125,8 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
-    let _ = store.purge(&clock::now(), PURGED_IN_PASSING, KEEP_EVENTS);
+    let expired_before = clock::now().earlier(READING_TIME);
+    let _ = store.purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
     let _ = store.checkpoint_if_long();
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
