@@ -38,6 +38,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand batch 'Print a batch''s persistent random name'
             cand task 'Open, show or end a task, whose steps share retries and time'
             cand breaker 'Show breakers, or move one'
+            cand explain 'Show what is known about a tool, and how to ask for its effect'
             cand stats 'Show what was counted, how long commands take, and which timeouts that suggests'
             cand gc 'Delete what has expired and what is left over'
             cand doctor 'Look for trouble with the store, and say what to do about it'
@@ -293,6 +294,14 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --profile 'Use this profile of the configuration'
             cand --reset 'Close it: let everyone in'
             cand --trip 'Open it: let nobody in for a while'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;explain'= {
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'

@@ -10,7 +10,6 @@ use crate::domain::frames::Stream;
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, Cut, Exit};
 use crate::domain::record::OutputRef;
-use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
 use crate::engine::environment::ChildContext;
@@ -38,8 +37,8 @@ use std::time::Duration;
 
 /// How many expired records an execution deletes in passing.
 const PURGED_IN_PASSING: u32 = 16;
-/// How long an expired record is left for those who waited for it.
-const PURGE_GRACE: Duration = Duration::from_secs(10);
+/// How long an expired record is left for those who have waited for it, and read it only now.
+const READING_TIME: Duration = Duration::from_secs(10);
 /// How long the ledger of deleted records is kept.
 pub const KEEP_EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a fallback may take where `--timeout` does not say.
@@ -128,7 +127,8 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
     let _ = counting::fold_if_due(&mut store);
-    let _ = store.purge(&a_while_ago(), PURGED_IN_PASSING, KEEP_EVENTS);
+    let expired_before = clock::now().earlier(READING_TIME);
+    let _ = store.purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
     let _ = store.checkpoint_if_long();
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
@@ -138,18 +138,6 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         });
     }
     leave(0, pipes)
-}
-
-/// Callers that waited for a result get it however short its time was: it must not be gone before they
-/// have read it.
-fn a_while_ago() -> Stamp {
-    let now = clock::now();
-    let ms = i64::try_from(PURGE_GRACE.as_millis()).unwrap_or(i64::MAX);
-    Stamp {
-        wall: UnixMs(now.wall.0.saturating_sub(ms)),
-        boot_ms: now.boot_ms.saturating_sub(ms),
-        boot: now.boot,
-    }
 }
 
 /// What `--on-unknown` is told of.

@@ -29,6 +29,16 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The moment that lies so long before this one, by both clocks.
+    pub fn earlier(&self, by: Duration) -> Stamp {
+        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        Stamp {
+            wall: UnixMs(self.wall.0.saturating_sub(by_ms)),
+            boot_ms: self.boot_ms.saturating_sub(by_ms),
+            boot: self.boot.clone(),
+        }
+    }
+
     /// How long before `now` this was. Within one boot the boot clock decides; across boots the wall
     /// clock does, and a stamp from the future counts as just now.
     pub fn age(&self, now: &Stamp) -> Duration {
@@ -80,6 +90,18 @@ mod tests {
             Duration::from_secs(1)
         );
         assert_eq!(then.age(&stamp(0, 6_000, "a")), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn an_earlier_moment_is_as_much_older() {
+        let now = stamp(1_000_000, 5_000, "a");
+        let earlier = now.earlier(Duration::from_secs(2));
+        assert_eq!(earlier, stamp(998_000, 3_000, "a"));
+        assert_eq!(earlier.age(&now), Duration::from_secs(2));
+        assert_eq!(
+            earlier.age(&stamp(998_500, 0, "b")),
+            Duration::from_millis(500)
+        );
     }
 
     #[test]
