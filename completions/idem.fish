@@ -42,7 +42,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key th
 complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\'s persistent random name'
 complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
 complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
-complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show what was counted, how long commands take, and which timeouts that suggests'
+complete -c idem -n "__fish_idem_needs_command" -f -a "explain" -d 'Show what is known about a tool, and how to ask for its effect'
+complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show counts, how long commands take, and suggested timeouts'
 complete -c idem -n "__fish_idem_needs_command" -f -a "gc" -d 'Delete what has expired and what is left over'
 complete -c idem -n "__fish_idem_needs_command" -f -a "doctor" -d 'Look for trouble with the store, and say what to do about it'
 complete -c idem -n "__fish_idem_needs_command" -f -a "export" -d 'Print records with their outputs as JSON lines'
@@ -267,8 +268,13 @@ complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand explain" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand explain" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand explain" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand explain" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
-complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only what happened since then, by the hour, 31 days back at most' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only since then, by the hour, 31 days back at most' -r
 complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -d 'Use this profile of the configuration' -r
@@ -309,7 +315,7 @@ function __fish_idem_keys
     set -l words (commandline -opc)
     command idem __complete keys "="(commandline -ct) $words[2..-1] 2>/dev/null
 end
-for verb in status log output wait resolve approve reject forget
+for verb in status log output wait resolve approve reject forget export
     complete -c idem -n "__fish_idem_using_subcommand $verb" -f -a "(__fish_idem_keys)"
 end
 for verb in run key
