@@ -8,7 +8,7 @@ use super::parse::tree;
 use clap_complete::Shell;
 
 /// The verbs that take the key of an operation, as the shells' lists have them.
-pub const VERBS_WITH_KEYS: &str = "status log output wait resolve approve reject forget";
+pub const VERBS_WITH_KEYS: &str = "status log output wait resolve approve reject forget export";
 
 /// The script for a shell.
 pub fn script(shell: Shell) -> String {

@@ -89,7 +89,7 @@ pub const ALL: &[Verb] = &[
     },
     Verb {
         name: "stats",
-        about: "Show what was counted, how long commands take, and which timeouts that suggests",
+        about: "Show counts, how long commands take, and suggested timeouts",
         build: stats,
     },
     Verb {
@@ -442,7 +442,7 @@ fn stats(command: Command) -> Command {
         .arg(text(
             "since",
             "DUR|TIME",
-            "Only what happened since then, by the hour, 31 days back at most",
+            "Only since then, by the hour, 31 days back at most",
         ))
         .arg(json_arg())
         .arg(
@@ -453,21 +453,22 @@ fn stats(command: Command) -> Command {
             .conflicts_with_all(["json", "since"]),
         )
         .after_help(
-            "Commands are told apart by program and subcommand, over the 30 days of the ledger. An attempt\n\
-             that was cut off counts with the time that it was given.",
+            "Commands are told apart by program and subcommand, over the 30 days of the\n\
+             ledger. An attempt that was cut off counts with the time that it was given.",
         )
 }
 
 fn gc(command: Command) -> Command {
     command.arg(json_arg()).after_help(
-        "Safe beside calls that run. Executions delete some of what has expired in passing, so this is\n\
-         for stores that are seldom written, and for giving room back. What runs, is unknown or held stays.",
+        "Safe beside calls that run. Executions delete some of what has expired in\n\
+         passing, so this is for stores that are seldom written, and for giving room\n\
+         back. What runs, is unknown or held stays.",
     )
 }
 
 fn doctor(command: Command) -> Command {
     command.arg(json_arg()).after_help(
-        "Ends with 1 where a person is needed, 0 where all is well or there is no store yet.",
+        "Ends with 1 where a person is needed, 0 where all is well or there is no store.",
     )
 }
 
@@ -481,9 +482,9 @@ fn export(command: Command) -> Command {
         )
         .arg(scope_arg().help("Only this scope [env: IDEM_SCOPE]"))
         .after_help(
-            "The lines hold tokens, commands and outputs: keep them as private as the store. They are a\n\
-             backup that is safe while the store is in use. The ledger is not part of it, nor are the\n\
-             outputs of earlier attempts.",
+            "The lines hold tokens, commands and outputs: keep them as private as the store.\n\
+             They are a backup that is safe while the store is in use. The ledger is not\n\
+             part of it, nor are the outputs of earlier attempts.",
         )
 }
 
@@ -495,8 +496,8 @@ fn import(command: Command) -> Command {
         ))
         .arg(json_arg())
         .after_help(
-            "Records get new generations and keep their tokens and the end of their time. What was running\n\
-             is unknown here. An import that was interrupted can be repeated.",
+            "Records get new generations and keep their tokens and the end of their time.\n\
+             What was running is unknown here. An interrupted import can be repeated.",
         )
 }
 
