@@ -10,7 +10,7 @@ fn mounting(t: &TestEnv, script: &str) -> Option<Cmd> {
     }
     t.write(
         "inner",
-        format!("set -e\nidem() {{ \"$IDEM\" \"$@\"; }}\n{script}"),
+        format!("set -e\nidem() {{ \"$IDEM\" \"$@\"; }}\n{READ_ONLY}\n{script}"),
     );
     Some(
         t.command("unshare")
@@ -22,6 +22,10 @@ fn mounting(t: &TestEnv, script: &str) -> Option<Cmd> {
 const SMALL: &str = "mkdir fs; mount -t tmpfs -o size=2m,mode=700 tmpfs fs
     export IDEM_STORE=$PWD/fs/s.db; idem run --key warm -- echo warm >/dev/null
     ";
+
+/// Makes it read-only, once nobody has a file open for writing there.
+const READ_ONLY: &str = "read_only() { local end=$((SECONDS + 40))
+    until mount -o remount,ro fs 2>/dev/null; do [ $SECONDS -lt $end ] || exit 99; sleep 0.05; done; }";
 
 /// Fills the rest of the small file system.
 const FILL: &str = "dd if=/dev/zero of=fs/fill bs=4k 2>/dev/null || true
@@ -120,7 +124,7 @@ fn replays_work_on_a_full_disk() {
 fn replays_work_on_a_read_only_mount() {
     let t = TestEnv::new();
     let script = r#"idem run --key big -- sh -c 'yes | head -c 100000' > big1
-        mount -o remount,ro fs; set +e
+        read_only; set +e
         idem run --key warm -- echo warm > o; echo $? >> codes
         idem run --key big -- sh -c 'yes | head -c 100000' > big2; echo $? >> codes
         idem output warm >> o; echo $? >> codes; idem status > s; echo $? >> codes
@@ -142,7 +146,7 @@ fn replays_work_on_a_read_only_mount() {
 fn an_unknown_on_a_read_only_mount_is_still_unknown() {
     let t = TestEnv::new();
     let script = r#"set +e; c='echo x >> n; kill -9 $$'; idem run --key k -- sh -c "$c" 2>/dev/null
-        mount -o remount,ro fs; for o in --idempotent ''; do
+        read_only; for o in --idempotent ''; do
         idem run --key k $o -- sh -c "$c" 2>> e; echo $? >> codes; done"#;
     let Some(run) = mounting(&t, &format!("{SMALL}{script}")) else {
         return;

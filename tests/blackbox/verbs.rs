@@ -307,13 +307,12 @@ fn scopes_are_respected_by_every_verb() {
     t.idem("output k --scope a").end().code(1);
     t.idem("output k --scope b").end().code(0);
     t.idem("status k --scope a").end().code(1);
-    assert!(
-        t.idem("log k --scope b")
-            .end()
-            .code(0)
-            .out_text()
-            .contains('k')
-    );
+    let log = t.idem("log k --scope b --json").end().code(0).out_text();
+    assert!(log.contains("claimed"), "{log}");
+    for line in log.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).expect("an event");
+        assert_eq!(text(&event["scope"]), "b", "{event}");
+    }
 }
 
 #[test]
