@@ -1688,7 +1688,7 @@ _idem_or_keys() {
         run:--key:* | run:-k:* | key:--key:* | key:-k:*) ;;
         *:*:-* | *:--scope:* | *:--state:* | *:--task:* | *:--since:* | *:--limit:* | *:--store:* | \
             *:--config:* | *:--profile:* | *:--attempt:* | *:--wait:* | *:--stdout:* | *:--exit-code:*) _idem "$@"; return ;;
-        status:* | log:* | output:* | wait:* | resolve:* | approve:* | reject:* | forget:* | export:*) ;;
+        status:* | log:* | output:* | wait:* | resolve:* | approve:* | reject:* | forget:*) ;;
         *) _idem "$@"; return ;;
     esac
     # The word as it was typed: bash splits it at colons and equals signs.

@@ -1,6 +1,7 @@
 //! `idem status`.
 
 use super::context::{Context, Opened, is_glob, key, text};
+use super::doctor::{slow_limit, slow_limits};
 use crate::cli::parse::{flag, value};
 use crate::cli::render::detail;
 use crate::cli::render::list::{Row, list};
@@ -16,13 +17,21 @@ use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
-use crate::engine::store::{Filter, StoreResult};
+use crate::engine::store::Filter;
+use crate::process::clock;
+use crate::process::terminal::Size;
+use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How many operations the table shows where no limit is given.
 const DEFAULT_LIMIT: u32 = 50;
+
+/// A watched list is looked at anew after this long at the latest.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Options that mean something for lists only.
 const LIST_OPTIONS: [&str; 4] = ["state", "task", "since", "limit"];
@@ -35,15 +44,68 @@ enum Asked {
     Many,
 }
 
+/// What one look at the store has to show.
+struct Look {
+    text: String,
+    /// Said on stderr.
+    remark: Option<String>,
+    code: i32,
+    /// What it tells apart from ages.
+    gist: String,
+}
+
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let wanted = Wanted::read(matches, &context)?;
-    let mut store = context.read()?;
-    match asked(matches, &context, store.as_mut())? {
-        Asked::One(name) => one(matches, &context, store, &name),
-        Asked::Many => many(matches, &context, store, &wanted),
+    if flag(matches, "watch") {
+        return watch(matches, context);
     }
+    let look = look(matches, &context, &mut Usual::default())?;
+    print(&look.text)?;
+    if let Some(remark) = look.remark {
+        say_line(&remark);
+    }
+    Ok(look.code)
+}
+
+fn look(matches: &ArgMatches, context: &Context, usual: &mut Usual) -> Result<Look> {
+    let wanted = Wanted::read(matches, context)?;
+    let mut store = context.read()?;
+    match asked(matches, context, store.as_mut())? {
+        Asked::One(name) => one(matches, context, store, &name, usual),
+        Asked::Many => many(matches, context, store, &wanted, usual),
+    }
+}
+
+/// Shows it again and again. An owner that dies writes to no file, so it is looked at even without
+/// news. On a terminal each look is shown in the place of the last one, since ages grow.
+fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
+    let mut changes = context.watch()?;
+    let in_place = io::stdout().is_terminal();
+    let mut usual = Usual::default();
+    let mut gist = None;
+    loop {
+        let look = look(matches, &context, &mut usual)?;
+        if in_place {
+            print(one_screen(&look))?;
+        } else if gist.as_ref() != Some(&look.gist) {
+            print(&look.text)?;
+            gist = Some(look.gist);
+        }
+        let waited = changes.wait(&mut Patience::new(Some(LOOK_EVERY)));
+        waited.map_err(|e| context.cannot_watch(&e))?;
+        context.now = clock::now();
+    }
+}
+
+/// As much as the terminal shows at once, over what is there: ECMA-48's CUP, EL and ED.
+fn one_screen(look: &Look) -> String {
+    let size = Size::of(libc::STDOUT_FILENO).unwrap_or(Size::ASSUMED);
+    let most = usize::from(size.rows).saturating_sub(1);
+    let remark = look.remark.as_deref().into_iter();
+    let lines = look.text.lines().chain(remark).take(most);
+    let lines: String = lines.map(|line| format!("{line}\x1b[K\n")).collect();
+    format!("\x1b[H{lines}\x1b[J")
 }
 
 /// A key is exact if there is such an operation, or if nothing in it makes it a glob.
@@ -83,23 +145,33 @@ fn one(
     context: &Context,
     store: Option<Opened>,
     name: &OpName,
-) -> Result<i32> {
+    usual: &mut Usual,
+) -> Result<Look> {
     let found = match store {
         Some(mut opened) => opened.look(name)?.map(|view| (opened, view)),
         None => None,
     };
     let Some((mut opened, view)) = found else {
-        say_line(&not_there(name));
-        return Ok(exit::NOT_FOUND);
+        return Ok(Look {
+            text: String::new(),
+            remark: Some(not_there(name)),
+            code: exit::NOT_FOUND,
+            gist: String::new(),
+        });
     };
     let minted_by = view.record.minted_by;
     let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
-    let shown = match flag(matches, "json") {
-        true => format!("{}\n", operation_json::operation(&view, Some(&attempts))),
-        false => detail::page(&view, &attempts, &context.now, Style::of_stdout()),
-    };
-    print(shown)?;
-    Ok(0)
+    let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
+    let overdue = usual.overdue(&mut opened, &view, &context.now)?;
+    Ok(Look {
+        text: match flag(matches, "json") {
+            true => json.clone(),
+            false => detail::page(&view, &attempts, overdue, &context.now, Style::of_stdout()),
+        },
+        remark: None,
+        code: 0,
+        gist: format!("{json}{overdue:?}"),
+    })
 }
 
 /// There is no such operation.
@@ -112,30 +184,43 @@ fn many(
     context: &Context,
     store: Option<Opened>,
     wanted: &Wanted,
-) -> Result<i32> {
+    usual: &mut Usual,
+) -> Result<Look> {
     let json = flag(matches, "json");
-    let Some(mut opened) = store else {
-        print(if json { "[]\n" } else { "" })?;
-        return Ok(0);
-    };
     let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
-    let (views, more) = wanted.views(&mut opened, limit)?;
+    let Some(mut opened) = store else {
+        return Ok(Look {
+            text: if json { "[]\n" } else { "" }.to_owned(),
+            remark: None,
+            code: 0,
+            gist: String::new(),
+        });
+    };
+    let (views, more) = wanted.views(&mut opened, limit, usual)?;
     let code = i32::from(flag(matches, "exit-code") && !views.is_empty());
+    let gist = json_array(&views);
     if json {
-        print(json_array(&views))?;
-        return Ok(code);
+        return Ok(Look {
+            text: gist.clone(),
+            remark: None,
+            code,
+            gist,
+        });
     }
-    let rows: StoreResult<Vec<Row>> = views
+    let rows: Result<Vec<Row>> = views
         .into_iter()
-        .map(|view| row(&mut opened, view, context))
+        .map(|view| row(&mut opened, view, context, usual))
         .collect();
-    print(list(&rows?, &context.now, Style::of_stdout()))?;
-    if more && wanted.limit.is_none() {
-        say_line(&format!(
-            "there are more than these {DEFAULT_LIMIT}; see more with --limit N"
-        ));
-    }
-    Ok(code)
+    let rows = rows?;
+    let overdue = rows.iter().filter(|row| row.overdue).count();
+    let cut = more && wanted.limit.is_none();
+    Ok(Look {
+        text: list(&rows, &context.now, Style::of_stdout()),
+        remark: cut
+            .then(|| format!("there are more than these {DEFAULT_LIMIT}; see more with --limit N")),
+        code,
+        gist: format!("{gist}{overdue}"),
+    })
 }
 
 /// One operation a line.
@@ -147,14 +232,44 @@ fn json_array(views: &[View]) -> String {
     format!("[{}]\n", lines.join(",\n"))
 }
 
-fn row(opened: &mut Opened, view: View, context: &Context) -> StoreResult<Row> {
+fn row(opened: &mut Opened, view: View, context: &Context, usual: &mut Usual) -> Result<Row> {
     let duration = if view.state() == State::Running {
         Some(view.record.since.age(&context.now))
     } else {
         let events = opened.events(&view.record.name, view.record.minted_by)?;
         latest_duration(&events)
     };
-    Ok(Row { view, duration })
+    Ok(Row {
+        overdue: usual.overdue(opened, &view, &context.now)?.is_some(),
+        view,
+        duration,
+    })
+}
+
+/// How long commands usually take at most. It is worked out when something runs, and once for all
+/// looks: the whole ledger is read for it.
+#[derive(Default)]
+struct Usual {
+    limits: Option<BTreeMap<String, Duration>>,
+}
+
+impl Usual {
+    /// That limit, where an operation has run for longer.
+    fn overdue(
+        &mut self,
+        opened: &mut Opened,
+        view: &View,
+        now: &Stamp,
+    ) -> Result<Option<Duration>> {
+        if view.state() != State::Running {
+            return Ok(None);
+        }
+        let limits = match &mut self.limits {
+            Some(limits) => limits,
+            none => none.insert(slow_limits(opened)?),
+        };
+        Ok(slow_limit(&view.record, view.record.since.age(now), limits))
+    }
 }
 
 /// From the latest claim to its end, by the wall clock, where both are known.
@@ -206,7 +321,12 @@ impl Wanted {
     }
 
     /// The operations, newest first, and whether there are more than the limit.
-    fn views(&self, opened: &mut Opened, limit: Option<u32>) -> StoreResult<(Vec<View>, bool)> {
+    fn views(
+        &self,
+        opened: &mut Opened,
+        limit: Option<u32>,
+        usual: &mut Usual,
+    ) -> Result<(Vec<View>, bool)> {
         let mut filter = self.filter.clone();
         if self.states.is_empty() && self.problems.is_none() {
             filter.limit = limit.map(|limit| limit.saturating_add(1));
@@ -216,12 +336,18 @@ impl Wanted {
             .into_iter()
             .map(|record| opened.view(record))
             .filter(|view| self.states.is_empty() || self.states.contains(&view.state()))
-            .filter(|view| {
-                self.problems
-                    .as_ref()
-                    .is_none_or(|now| is_problem(view, now))
-            })
             .collect();
+        if let Some(now) = &self.problems {
+            let problems =
+                views
+                    .into_iter()
+                    .filter_map(|view| match is_problem(opened, &view, now, usual) {
+                        Ok(true) => Some(Ok(view)),
+                        Ok(false) => None,
+                        Err(error) => Some(Err(error)),
+                    });
+            views = problems.collect::<Result<_>>()?;
+        }
         let most = limit.map_or(usize::MAX, |limit| limit as usize);
         let more = views.len() > most;
         views.truncate(most);
@@ -229,10 +355,11 @@ impl Wanted {
     }
 }
 
-/// Whether nothing goes on without a person.
-fn is_problem(view: &View, now: &Stamp) -> bool {
+/// Whether nothing goes on without a person, or what goes on takes suspiciously long.
+fn is_problem(opened: &mut Opened, view: &View, now: &Stamp, usual: &mut Usual) -> Result<bool> {
     let next = next::in_a_word(view, now);
-    matches!(next, "resolve" | "approve" | "look at it" | "correct it")
+    let stands = matches!(next, "resolve" | "approve" | "look at it" | "correct it");
+    Ok(stands || usual.overdue(opened, view, now)?.is_some())
 }
 
 /// The stored states that can be seen as these: a running one may be unknown, and an unknown one of
