@@ -42,7 +42,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('task', 'task', [CompletionResultType]::ParameterValue, 'Open, show or end a task, whose steps share retries and time')
             [CompletionResult]::new('breaker', 'breaker', [CompletionResultType]::ParameterValue, 'Show breakers, or move one')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Show what is known about a tool, and how to ask for its effect')
-            [CompletionResult]::new('stats', 'stats', [CompletionResultType]::ParameterValue, 'Show what was counted, how long commands take, and which timeouts that suggests')
+            [CompletionResult]::new('stats', 'stats', [CompletionResultType]::ParameterValue, 'Show counts, how long commands take, and suggested timeouts')
             [CompletionResult]::new('gc', 'gc', [CompletionResultType]::ParameterValue, 'Delete what has expired and what is left over')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for trouble with the store, and say what to do about it')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Print records with their outputs as JSON lines')
@@ -127,6 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Show it anew whenever something changes')
             [CompletionResult]::new('--problems', '--problems', [CompletionResultType]::ParameterName, 'Only what a person must look at')
             [CompletionResult]::new('--exit-code', '--exit-code', [CompletionResultType]::ParameterName, 'End with 1 where there is any')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -139,6 +140,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--follow', '--follow', [CompletionResultType]::ParameterName, 'Then print new events as they come')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -326,7 +328,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;stats' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Only this scope [env: IDEM_SCOPE]')
-            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only what happened since then, by the hour, 31 days back at most')
+            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only since then, by the hour, 31 days back at most')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
@@ -393,7 +395,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
 
     $words = @($commandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
     $verb = $words | Where-Object { -not $_.StartsWith('-') } | Select-Object -First 1
-    if (('status log output wait resolve approve reject forget' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
+    if (('status log output wait resolve approve reject forget export' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
         $completions += @(& idem __complete keys "=$wordToComplete" @words 2>$null | ForEach-Object {
             $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
             [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)

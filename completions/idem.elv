@@ -39,7 +39,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand task 'Open, show or end a task, whose steps share retries and time'
             cand breaker 'Show breakers, or move one'
             cand explain 'Show what is known about a tool, and how to ask for its effect'
-            cand stats 'Show what was counted, how long commands take, and which timeouts that suggests'
+            cand stats 'Show counts, how long commands take, and suggested timeouts'
             cand gc 'Delete what has expired and what is left over'
             cand doctor 'Look for trouble with the store, and say what to do about it'
             cand export 'Print records with their outputs as JSON lines'
@@ -122,6 +122,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
+            cand --watch 'Show it anew whenever something changes'
             cand --problems 'Only what a person must look at'
             cand --exit-code 'End with 1 where there is any'
             cand --json 'Print JSON'
@@ -133,6 +134,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
+            cand --follow 'Then print new events as they come'
             cand --json 'Print JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -308,7 +310,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;stats'= {
             cand --scope 'Only this scope [env: IDEM_SCOPE]'
-            cand --since 'Only what happened since then, by the hour, 31 days back at most'
+            cand --since 'Only since then, by the hour, 31 days back at most'
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
@@ -365,7 +367,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
     ]
-    if (and (> (count $words) 2) (has-value [status log output wait resolve approve reject forget] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
+    if (and (> (count $words) 2) (has-value [status log output wait resolve approve reject forget export] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
         try {
             (external idem) __complete keys '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
         } catch { }

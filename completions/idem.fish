@@ -43,7 +43,7 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "batch" -d 'Print a batch\
 complete -c idem -n "__fish_idem_needs_command" -f -a "task" -d 'Open, show or end a task, whose steps share retries and time'
 complete -c idem -n "__fish_idem_needs_command" -f -a "breaker" -d 'Show breakers, or move one'
 complete -c idem -n "__fish_idem_needs_command" -f -a "explain" -d 'Show what is known about a tool, and how to ask for its effect'
-complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show what was counted, how long commands take, and which timeouts that suggests'
+complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show counts, how long commands take, and suggested timeouts'
 complete -c idem -n "__fish_idem_needs_command" -f -a "gc" -d 'Delete what has expired and what is left over'
 complete -c idem -n "__fish_idem_needs_command" -f -a "doctor" -d 'Look for trouble with the store, and say what to do about it'
 complete -c idem -n "__fish_idem_needs_command" -f -a "export" -d 'Print records with their outputs as JSON lines'
@@ -124,6 +124,7 @@ complete -c idem -n "__fish_idem_using_subcommand status" -l limit -d 'At most t
 complete -c idem -n "__fish_idem_using_subcommand status" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand status" -l watch -d 'Show it anew whenever something changes'
 complete -c idem -n "__fish_idem_using_subcommand status" -l problems -d 'Only what a person must look at'
 complete -c idem -n "__fish_idem_using_subcommand status" -l exit-code -d 'End with 1 where there is any'
 complete -c idem -n "__fish_idem_using_subcommand status" -l json -d 'Print JSON'
@@ -132,6 +133,7 @@ complete -c idem -n "__fish_idem_using_subcommand log" -l scope -d 'Name space o
 complete -c idem -n "__fish_idem_using_subcommand log" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand log" -l follow -d 'Then print new events as they come'
 complete -c idem -n "__fish_idem_using_subcommand log" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand output" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
@@ -274,7 +276,7 @@ complete -c idem -n "__fish_idem_using_subcommand explain" -l profile -d 'Use th
 complete -c idem -n "__fish_idem_using_subcommand explain" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
-complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only what happened since then, by the hour, 31 days back at most' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only since then, by the hour, 31 days back at most' -r
 complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -d 'Use this profile of the configuration' -r
@@ -315,7 +317,7 @@ function __fish_idem_keys
     set -l words (commandline -opc)
     command idem __complete keys "="(commandline -ct) $words[2..-1] 2>/dev/null
 end
-for verb in status log output wait resolve approve reject forget
+for verb in status log output wait resolve approve reject forget export
     complete -c idem -n "__fish_idem_using_subcommand $verb" -f -a "(__fish_idem_keys)"
 end
 for verb in run key

@@ -6,12 +6,8 @@ use super::when;
 use crate::domain::decision::Refusal;
 use crate::domain::name::OpName;
 use crate::domain::outcome::{Class, State};
-<<<<<<< HEAD
-use crate::domain::record::{OutputRef, Place, Record};
-=======
 use crate::domain::owner::Liveness;
-use crate::domain::record::{OutputRef, Record};
->>>>>>> upkeep
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
 
