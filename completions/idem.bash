@@ -891,7 +891,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__log)
-            opts="-h --scope --json --store --config --profile --help"
+            opts="-h --scope --follow --json --store --config --profile --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1487,7 +1487,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__status)
-            opts="-h --scope --state --task --since --limit --problems --exit-code --json --store --config --profile --help"
+            opts="-h --scope --state --task --since --limit --watch --problems --exit-code --json --store --config --profile --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

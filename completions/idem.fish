@@ -124,6 +124,7 @@ complete -c idem -n "__fish_idem_using_subcommand status" -l limit -d 'At most t
 complete -c idem -n "__fish_idem_using_subcommand status" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand status" -l watch -d 'Show it anew whenever something changes'
 complete -c idem -n "__fish_idem_using_subcommand status" -l problems -d 'Only what a person must look at'
 complete -c idem -n "__fish_idem_using_subcommand status" -l exit-code -d 'End with 1 where there is any'
 complete -c idem -n "__fish_idem_using_subcommand status" -l json -d 'Print JSON'
@@ -132,6 +133,7 @@ complete -c idem -n "__fish_idem_using_subcommand log" -l scope -d 'Name space o
 complete -c idem -n "__fish_idem_using_subcommand log" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand log" -l follow -d 'Then print new events as they come'
 complete -c idem -n "__fish_idem_using_subcommand log" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand output" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r

@@ -226,6 +226,7 @@ fn status(command: Command) -> Command {
             "N",
             "At most this many [default: 50, with --json all]",
         ))
+        .arg(switch("watch", "Show it anew whenever something changes").conflicts_with("exit-code"))
         .arg(switch("problems", "Only what a person must look at"))
         .arg(switch("exit-code", "End with 1 where there is any").requires("problems"))
         .arg(json_arg())
@@ -240,6 +241,7 @@ fn log(command: Command) -> Command {
     command
         .arg(key_arg().help("Only this operation"))
         .arg(scope_arg())
+        .arg(switch("follow", "Then print new events as they come"))
         .arg(json_arg())
 }
 

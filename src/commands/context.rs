@@ -3,6 +3,7 @@
 use crate::cli::layers::Layers;
 use crate::cli::parse::value;
 use crate::cli::settings;
+use crate::cli::stdout::reason;
 use crate::cli::view::View;
 use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
@@ -12,12 +13,14 @@ use crate::domain::time::Stamp;
 use crate::engine::event::Event;
 use crate::engine::store::{OpenOutput, Store, StoreResult};
 use crate::process::spool::{Recorder, Recording, spool_stem};
+use crate::process::waiting::ChangeWatch;
 use crate::process::{clock, facts, liveness};
 use crate::store::sqlite::SqliteStore;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -65,6 +68,28 @@ impl Context {
     pub fn read(&self) -> StoreResult<Option<Opened>> {
         let store = SqliteStore::open_read(&self.path)?;
         Ok(store.map(|store| Opened { store }))
+    }
+
+    /// Begins to watch the store for changes. Look once more after this.
+    pub fn watch(&self) -> Result<ChangeWatch> {
+        let locks = match self.read()? {
+            Some(opened) => opened.locks(),
+            None => {
+                let mut path = self.path.clone().into_os_string();
+                path.push("-locks");
+                PathBuf::from(path)
+            }
+        };
+        ChangeWatch::begin(&locks).map_err(|e| self.cannot_watch(&e))
+    }
+
+    /// The message where no change can be waited for.
+    pub fn cannot_watch(&self, error: &io::Error) -> anyhow::Error {
+        anyhow!(
+            "the store at {} cannot be watched: {}; look again without that option",
+            self.path.display(),
+            reason(error)
+        )
     }
 
     /// The store for writing; it is made if there is none.
@@ -188,17 +213,18 @@ impl Opened {
         }
     }
 
-    /// Hands every event to `take`, oldest first, of one operation or of all.
+    /// Hands every event after that one to `take`, oldest first, of one operation or of all. Returns the
+    /// latest one's ID.
     pub fn each_event(
         &mut self,
         name: Option<&OpName>,
+        mut after_id: i64,
         mut take: impl FnMut(Event) -> Result<()>,
-    ) -> Result<()> {
-        let mut after_id = 0;
+    ) -> Result<i64> {
         loop {
             let page = self.store.events(name, after_id, EVENTS_A_PAGE)?;
             let Some(last) = page.last() else {
-                return Ok(());
+                return Ok(after_id);
             };
             after_id = last.id;
             page.into_iter().try_for_each(&mut take)?;

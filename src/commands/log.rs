@@ -7,6 +7,7 @@ use crate::cli::render::style::Style;
 use crate::cli::render::timeline;
 use crate::cli::stdout::print;
 use crate::cli::{exit, present::say_line};
+use crate::domain::name::OpName;
 use crate::engine::event::Event;
 use anyhow::Result;
 use clap::ArgMatches;
@@ -27,14 +28,12 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         with_name: name.is_none(),
         text: String::new(),
         count: 0,
+        latest_id: 0,
     };
-    if let Some(mut opened) = context.read()? {
-        opened.each_event(name.as_ref(), |event| match &context.scope {
-            Some(scope) if name.is_none() && event.name.scope != *scope => Ok(()),
-            _ => shown.add(&event),
-        })?;
+    if flag(matches, "follow") {
+        return shown.follow(&context, name.as_ref());
     }
-    print(&shown.text)?;
+    shown.catch_up(&context, name.as_ref())?;
     match name {
         Some(name) if shown.count == 0 => {
             say_line(&not_there(&name));
@@ -50,9 +49,35 @@ struct Shown {
     with_name: bool,
     text: String,
     count: u64,
+    /// The latest event that was looked at.
+    latest_id: i64,
 }
 
 impl Shown {
+    /// Prints what is there and then what comes, until the reader has had enough.
+    fn follow(&mut self, context: &Context, name: Option<&OpName>) -> Result<i32> {
+        let mut watch = context.watch()?;
+        loop {
+            self.catch_up(context, name)?;
+            watch.wait(None).map_err(|e| context.cannot_watch(&e))?;
+        }
+    }
+
+    /// Prints what came after the latest event that was looked at.
+    fn catch_up(&mut self, context: &Context, name: Option<&OpName>) -> Result<()> {
+        let Some(mut opened) = context.read()? else {
+            return Ok(());
+        };
+        let after_id = self.latest_id;
+        self.latest_id = opened.each_event(name, after_id, |event| match &context.scope {
+            Some(scope) if name.is_none() && event.name.scope != *scope => Ok(()),
+            _ => self.add(&event),
+        })?;
+        print(&self.text)?;
+        self.text.clear();
+        Ok(())
+    }
+
     fn add(&mut self, event: &Event) -> Result<()> {
         self.count += 1;
         if self.json {

@@ -87,7 +87,7 @@ pub fn durations(
     since: Option<UnixMs>,
 ) -> Result<BTreeMap<String, Summary>> {
     let mut walk = Walk::default();
-    opened.each_event(None, |event| {
+    opened.each_event(None, 0, |event| {
         let asked = scope.is_none_or(|scope| event.name.scope == *scope);
         if asked && since.is_none_or(|since| event.at >= since) {
             walk.take(event);

@@ -17,12 +17,18 @@ use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::{Filter, StoreResult};
+use crate::process::clock;
+use crate::process::terminal::Size;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How many operations the table shows where no limit is given.
 const DEFAULT_LIMIT: u32 = 50;
+
+/// A watched list is looked at anew after this long at the latest.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Options that mean something for lists only.
 const LIST_OPTIONS: [&str; 4] = ["state", "task", "since", "limit"];
@@ -35,15 +41,67 @@ enum Asked {
     Many,
 }
 
+/// What one look at the store has to show.
+struct Look {
+    text: String,
+    /// Said on stderr.
+    remark: Option<String>,
+    code: i32,
+    /// What it tells apart from ages.
+    gist: String,
+}
+
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let wanted = Wanted::read(matches, &context)?;
-    let mut store = context.read()?;
-    match asked(matches, &context, store.as_mut())? {
-        Asked::One(name) => one(matches, &context, store, &name),
-        Asked::Many => many(matches, &context, store, &wanted),
+    if flag(matches, "watch") {
+        return watch(matches, context);
     }
+    let look = look(matches, &context)?;
+    print(&look.text)?;
+    if let Some(remark) = look.remark {
+        say_line(&remark);
+    }
+    Ok(look.code)
+}
+
+fn look(matches: &ArgMatches, context: &Context) -> Result<Look> {
+    let wanted = Wanted::read(matches, context)?;
+    let mut store = context.read()?;
+    match asked(matches, context, store.as_mut())? {
+        Asked::One(name) => one(matches, context, store, &name),
+        Asked::Many => many(matches, context, store, &wanted),
+    }
+}
+
+/// Shows it again and again. An owner that dies writes to no file, so it is looked at even without
+/// news. On a terminal each look is shown in the place of the last one, since ages grow.
+fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
+    let mut changes = context.watch()?;
+    let in_place = io::stdout().is_terminal();
+    let mut gist = None;
+    loop {
+        let look = look(matches, &context)?;
+        if in_place {
+            print(one_screen(&look))?;
+        } else if gist.as_ref() != Some(&look.gist) {
+            print(&look.text)?;
+            gist = Some(look.gist);
+        }
+        let waited = changes.wait(Some(LOOK_EVERY));
+        waited.map_err(|e| context.cannot_watch(&e))?;
+        context.now = clock::now();
+    }
+}
+
+/// As much as the terminal shows at once, over what is there: ECMA-48's CUP, EL and ED.
+fn one_screen(look: &Look) -> String {
+    let size = Size::of(libc::STDOUT_FILENO).unwrap_or(Size::ASSUMED);
+    let most = usize::from(size.rows).saturating_sub(1);
+    let remark = look.remark.as_deref().into_iter();
+    let lines = look.text.lines().chain(remark).take(most);
+    let lines: String = lines.map(|line| format!("{line}\x1b[K\r\n")).collect();
+    format!("\x1b[H{lines}\x1b[J")
 }
 
 /// A key is exact if there is such an operation, or if nothing in it makes it a glob.
@@ -83,23 +141,31 @@ fn one(
     context: &Context,
     store: Option<Opened>,
     name: &OpName,
-) -> Result<i32> {
+) -> Result<Look> {
     let found = match store {
         Some(mut opened) => opened.look(name)?.map(|view| (opened, view)),
         None => None,
     };
     let Some((mut opened, view)) = found else {
-        say_line(&not_there(name));
-        return Ok(exit::NOT_FOUND);
+        return Ok(Look {
+            text: String::new(),
+            remark: Some(not_there(name)),
+            code: exit::NOT_FOUND,
+            gist: String::new(),
+        });
     };
     let minted_by = view.record.minted_by;
     let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
-    let shown = match flag(matches, "json") {
-        true => format!("{}\n", operation_json::operation(&view, Some(&attempts))),
-        false => detail::page(&view, &attempts, &context.now, Style::of_stdout()),
-    };
-    print(shown)?;
-    Ok(0)
+    let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
+    Ok(Look {
+        text: match flag(matches, "json") {
+            true => json.clone(),
+            false => detail::page(&view, &attempts, &context.now, Style::of_stdout()),
+        },
+        remark: None,
+        code: 0,
+        gist: json,
+    })
 }
 
 /// There is no such operation.
@@ -112,30 +178,40 @@ fn many(
     context: &Context,
     store: Option<Opened>,
     wanted: &Wanted,
-) -> Result<i32> {
+) -> Result<Look> {
     let json = flag(matches, "json");
-    let Some(mut opened) = store else {
-        print(if json { "[]\n" } else { "" })?;
-        return Ok(0);
-    };
     let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
+    let Some(mut opened) = store else {
+        return Ok(Look {
+            text: if json { "[]\n" } else { "" }.to_owned(),
+            remark: None,
+            code: 0,
+            gist: String::new(),
+        });
+    };
     let (views, more) = wanted.views(&mut opened, limit)?;
     let code = i32::from(flag(matches, "exit-code") && !views.is_empty());
+    let gist = json_array(&views);
     if json {
-        print(json_array(&views))?;
-        return Ok(code);
+        return Ok(Look {
+            text: gist.clone(),
+            remark: None,
+            code,
+            gist,
+        });
     }
     let rows: StoreResult<Vec<Row>> = views
         .into_iter()
         .map(|view| row(&mut opened, view, context))
         .collect();
-    print(list(&rows?, &context.now, Style::of_stdout()))?;
-    if more && wanted.limit.is_none() {
-        say_line(&format!(
-            "there are more than these {DEFAULT_LIMIT}; see more with --limit N"
-        ));
-    }
-    Ok(code)
+    let cut = more && wanted.limit.is_none();
+    Ok(Look {
+        text: list(&rows?, &context.now, Style::of_stdout()),
+        remark: cut
+            .then(|| format!("there are more than these {DEFAULT_LIMIT}; see more with --limit N")),
+        code,
+        gist,
+    })
 }
 
 /// One operation a line.
