@@ -6,6 +6,7 @@ use super::when;
 use crate::domain::decision::Refusal;
 use crate::domain::name::OpName;
 use crate::domain::outcome::{Class, State};
+use crate::domain::owner::Liveness;
 use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
@@ -100,6 +101,45 @@ fn reason(record: Option<&Record>) -> String {
         }) => format!(" ({reason})"),
         _ => String::new(),
     }
+}
+
+/// A caller is waited for.
+pub fn waits_for_caller(record: &Record, liveness: &Liveness, now: &Stamp) -> String {
+    let pids = match liveness {
+        Liveness::TreeAlive { pids } => pids.clone(),
+        _ => record.owner.iter().map(|owner| owner.keeper.pid).collect(),
+    };
+    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+    let pids = match pids.is_empty() {
+        true => String::new(),
+        false => format!(", pid {}", pids.join(", ")),
+    };
+    format!(
+        "waiting for {}: running {}{}{pids}",
+        record.name,
+        when::length(record.since.age(now)),
+        whose(record)
+    )
+}
+
+/// A person's decision is waited for.
+pub fn waits_for_approval(record: &Record, now: &Stamp) -> String {
+    format!(
+        "waiting for the approval of {}: held {}{}; decide with `idem approve {}`",
+        record.name,
+        when::length(record.since.age(now)),
+        whose(record),
+        quote::operation(&record.name)
+    )
+}
+
+fn whose(record: &Record) -> String {
+    let part = |word, value: &str| match value {
+        "" => String::new(),
+        value => format!(" {word} {value}"),
+    };
+    let source = &record.source;
+    part("on", &source.host) + &part("by", &source.user)
 }
 
 /// The command could not be started.

@@ -27,6 +27,7 @@ use crate::process::notice::release_callers;
 use crate::process::session::Session;
 use crate::process::split::{Link, ToFront};
 use crate::process::spool::Recording;
+use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, entry, facts};
 use crate::store::sqlite::Paths;
 use crate::store::sqlite::SqliteStore;
@@ -68,6 +69,8 @@ pub struct Keeping<'a> {
 
 /// The keeper's whole life. Never returns.
 pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
+    // Before the keeper gets a group of its own.
+    let line = WaitingLine::new(keeping.speech.quiet);
     let mirrors = mirrors(&keeping);
     let session = match Session::new(link, mirrors, keeping.plan.running.kill_on_caller_loss) {
         Ok(session) => session,
@@ -86,7 +89,7 @@ pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
         spool_dir: paths.directory().to_owned(),
         store_name: paths.db.file_name().unwrap_or_default().to_owned(),
     };
-    let hands = match ProcessHands::new(session, &plan, places) {
+    let hands = match ProcessHands::new(session, &plan, places, line) {
         Ok(hands) => hands,
         Err((session, error)) => {
             keeping

@@ -9,6 +9,7 @@ use crate::cli::stdout::print;
 use crate::cli::{exit, present::say_line};
 use crate::domain::name::OpName;
 use crate::engine::event::Event;
+use crate::process::waiting::Patience;
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -59,7 +60,9 @@ impl Shown {
         let mut watch = context.watch()?;
         loop {
             self.catch_up(context, name)?;
-            watch.wait(None).map_err(|e| context.cannot_watch(&e))?;
+            watch
+                .wait(&mut Patience::new(None))
+                .map_err(|e| context.cannot_watch(&e))?;
         }
     }
 

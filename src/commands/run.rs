@@ -6,6 +6,7 @@ use crate::cli::exit;
 use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
 use crate::cli::require;
+use crate::cli::say;
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
 use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
@@ -25,7 +26,8 @@ use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
-use crate::process::waiting::{self, ChangeWatch, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_owner, wait_for_tree};
+use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, liveness, outer, proc};
 use crate::store::sqlite::SqliteStore;
 use anyhow::{Result, anyhow};
@@ -74,6 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
+        line: WaitingLine::new(speech.quiet),
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
@@ -135,6 +138,7 @@ struct Call<'a> {
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
+    line: WaitingLine,
     /// The claim whose owner this call was the first to find gone.
     lost: Option<ClaimId>,
 }
@@ -219,19 +223,18 @@ impl Caller for Call<'_> {
         };
         let locks = self.locks();
         self.drop_store();
-        let limit = until.map(|until| until.saturating_sub(clock::monotonic()));
+        let line = &mut self.line;
+        let mut tell = || line.tell(|_| say::waits_for_caller(record, liveness, &clock::now()));
+        let patience = &mut Patience::new(left(until)).telling(&mut tell);
         let end = match liveness {
-            Liveness::TreeAlive { .. } => wait_for_tree(owner, &locks, &HashSet::new(), limit),
-            _ => wait_for_owner(owner, &locks, limit),
+            Liveness::TreeAlive { .. } => wait_for_tree(owner, &locks, &HashSet::new(), patience),
+            _ => wait_for_owner(owner, &locks, patience),
         };
-        match end {
-            Ok(waiting::WaitEnd::OwnerGone) => WaitEnd::LookAgain,
-            // What cannot be watched is not waited for: the caller is told that it is still running.
-            Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
-        }
+        self.line.erase();
+        front_end(end)
     }
 
-    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd {
+    fn wait_for_change(&mut self, record: &Record, until: Option<Duration>) -> WaitEnd {
         let locks = self.locks();
         self.drop_store();
         let Some(watch) = &mut self.watch else {
@@ -243,11 +246,11 @@ impl Caller for Call<'_> {
                 Err(_) => WaitEnd::TimedOut,
             };
         };
-        let limit = until.map(|until| until.saturating_sub(clock::monotonic()));
-        match watch.wait(limit) {
-            Ok(waiting::WaitEnd::OwnerGone) => WaitEnd::LookAgain,
-            Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
-        }
+        let line = &mut self.line;
+        let mut tell = || line.tell(|_| say::waits_for_approval(record, &clock::now()));
+        let end = watch.wait(&mut Patience::new(left(until)).telling(&mut tell));
+        self.line.erase();
+        front_end(end)
     }
 
     fn identity(&mut self) -> Identity {
@@ -309,6 +312,18 @@ impl Caller for Call<'_> {
             KeeperEnd::LookAgain => Delegated::LookAgain,
             end => Delegated::Ended(end),
         })
+    }
+}
+
+fn left(until: Option<Duration>) -> Option<Duration> {
+    until.map(|until| until.saturating_sub(clock::monotonic()))
+}
+
+fn front_end(end: io::Result<waiting::WaitEnd>) -> WaitEnd {
+    match end {
+        Ok(waiting::WaitEnd::OwnerGone) => WaitEnd::LookAgain,
+        // What cannot be watched is not waited for: the caller is told that it is still running.
+        Ok(waiting::WaitEnd::TimedOut) | Err(_) => WaitEnd::TimedOut,
     }
 }
 

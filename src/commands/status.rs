@@ -19,6 +19,7 @@ use crate::engine::event::{Event, EventKind};
 use crate::engine::store::{Filter, StoreResult};
 use crate::process::clock;
 use crate::process::terminal::Size;
+use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::io::{self, IsTerminal};
@@ -88,7 +89,7 @@ fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
             print(&look.text)?;
             gist = Some(look.gist);
         }
-        let waited = changes.wait(Some(LOOK_EVERY));
+        let waited = changes.wait(&mut Patience::new(Some(LOOK_EVERY)));
         waited.map_err(|e| context.cannot_watch(&e))?;
         context.now = clock::now();
     }
@@ -100,7 +101,7 @@ fn one_screen(look: &Look) -> String {
     let most = usize::from(size.rows).saturating_sub(1);
     let remark = look.remark.as_deref().into_iter();
     let lines = look.text.lines().chain(remark).take(most);
-    let lines: String = lines.map(|line| format!("{line}\x1b[K\r\n")).collect();
+    let lines: String = lines.map(|line| format!("{line}\x1b[K\n")).collect();
     format!("\x1b[H{lines}\x1b[J")
 }
 

@@ -16,17 +16,15 @@ use crate::domain::owner::{Liveness, OwnerRef};
 use crate::domain::record::Record;
 use crate::engine::environment::{ANCESTRY, parse_ancestry};
 use crate::process::spool::Recording;
-use crate::process::waiting::{WaitEnd, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{Patience, WaitEnd, wait_for_owner, wait_for_tree};
+use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, proc};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
-
-/// After this long a waiter that is not watched says what it waits for.
-const SAY_AFTER: Duration = Duration::from_secs(60);
 
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
@@ -40,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         context,
         name,
         until: limit.map(|limit| started.saturating_add(limit)),
-        said: false,
+        line: WaitingLine::new(false),
         started,
         json: flag(matches, "json"),
     };
@@ -52,8 +50,7 @@ struct Waiter {
     name: OpName,
     /// The end of the wait, by the monotonic clock.
     until: Option<Duration>,
-    /// It was said what is waited for.
-    said: bool,
+    line: WaitingLine,
     started: Duration,
     json: bool,
 }
@@ -100,36 +97,16 @@ impl Waiter {
         let Some(owner) = &view.record.owner else {
             return Err(io::Error::other("it has no owner on this machine"));
         };
-        if io::stderr().is_terminal() {
-            self.say(view);
-        }
-        loop {
-            let left = self
-                .until
-                .map(|until| until.saturating_sub(clock::monotonic()));
-            let limit = match self.said {
-                true => left,
-                false => Some(left.map_or(SAY_AFTER, |left| left.min(SAY_AFTER))),
-            };
-            match wait_for(owner, &view.liveness, locks, limit)? {
-                WaitEnd::OwnerGone => return Ok(true),
-                WaitEnd::TimedOut if limit == left => return Ok(false),
-                WaitEnd::TimedOut => self.say(view),
-            }
-        }
-    }
-
-    fn say(&mut self, view: &View) {
-        if std::mem::replace(&mut self.said, true) {
-            return;
-        }
-        let pids: Vec<String> = view.working().iter().map(i32::to_string).collect();
-        let host = &view.record.source.host;
-        say_line(&format!(
-            "waiting for {} (pid {} on {host})",
-            self.name,
-            pids.join(", ")
-        ));
+        let left = self
+            .until
+            .map(|until| until.saturating_sub(clock::monotonic()));
+        let line = &mut self.line;
+        let (record, liveness) = (&view.record, &view.liveness);
+        let mut tell = || line.tell(|_| say::waits_for_caller(record, liveness, &clock::now()));
+        let patience = &mut Patience::new(left).telling(&mut tell);
+        let end = wait_for(owner, liveness, locks, patience);
+        self.line.erase();
+        Ok(end? == WaitEnd::OwnerGone)
     }
 
     fn not_there(&self) -> i32 {
@@ -232,11 +209,11 @@ fn wait_for(
     owner: &OwnerRef,
     liveness: &Liveness,
     locks: &Path,
-    limit: Option<Duration>,
+    patience: &mut Patience<'_>,
 ) -> io::Result<WaitEnd> {
     match liveness {
-        Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), limit),
-        _ => wait_for_owner(owner, locks, limit),
+        Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), patience),
+        _ => wait_for_owner(owner, locks, patience),
     }
 }
 

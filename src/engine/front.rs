@@ -46,8 +46,8 @@ pub trait Caller {
     fn observe(&mut self, record: &Record) -> Liveness;
     /// Waits for a record's owner (or, with the owner gone, for what it left) until that moment.
     fn wait(&mut self, record: &Record, liveness: &Liveness, until: Option<Duration>) -> WaitEnd;
-    /// Waits until the store may have changed since the last look, or until that moment.
-    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd;
+    /// Waits until the store may have changed since the last look at a held record, or until that moment.
+    fn wait_for_change(&mut self, record: &Record, until: Option<Duration>) -> WaitEnd;
     /// What exactly would run.
     fn identity(&mut self) -> Identity;
     /// Notes durably that a running record's owner is gone. Not being able to is no error: every other
@@ -277,7 +277,7 @@ impl<C: Caller> Front<'_, C> {
         };
         let expires = valid.map(|left| self.caller.monotonic().saturating_add(left));
         let until = [self.wait_end(), expires].into_iter().flatten().min();
-        match self.caller.wait_for_change(until) {
+        match self.caller.wait_for_change(&record, until) {
             WaitEnd::LookAgain => None,
             WaitEnd::TimedOut if until == expires && expires.is_some() => None,
             WaitEnd::TimedOut => Some(refused(

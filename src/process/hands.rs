@@ -13,6 +13,7 @@ use super::stdin::Input;
 use super::terminal::pty::Pty;
 use super::terminal::{Size, Terminal};
 use super::terminate::Target;
+use super::waiting_line::WaitingLine;
 use super::{clock, liveness, locks, outer, permits, proc, random, sys};
 use crate::domain::name::{Generation, Nonce};
 use crate::domain::outcome::Exit;
@@ -61,6 +62,7 @@ pub struct ProcessHands<'a> {
     keeper_byte: Option<HeldByte>,
     tree_lock: Option<OwnedFd>,
     permit: Option<u64>,
+    line: WaitingLine,
     preview: Option<Vec<u8>>,
     input: Input,
     foreign: Vec<ProcessRef>,
@@ -121,6 +123,7 @@ impl<'a> ProcessHands<'a> {
         session: Session,
         plan: &'a Plan,
         places: Places,
+        line: WaitingLine,
     ) -> Result<ProcessHands<'a>, (Session, LockError)> {
         let nonce = Nonce(random::bytes());
         // 62 bits: two claims never meet by chance, and an offset is never negative.
@@ -150,6 +153,7 @@ impl<'a> ProcessHands<'a> {
             tree_lock: Some(locks.tree_lock),
             locks: locks.file,
             permit: None,
+            line,
             preview: None,
             input,
             foreign: Vec::new(),
@@ -393,7 +397,15 @@ impl Hands for ProcessHands<'_> {
             return false;
         };
         let session = &mut self.session;
-        self.permit = permits::take(&self.locks, tree.as_fd(), spec, auxiliary, until, session);
+        self.permit = permits::take(
+            &self.locks,
+            tree.as_fd(),
+            spec,
+            auxiliary,
+            until,
+            session,
+            &mut self.line,
+        );
         // A call that was called off while it waited is told so when it would claim.
         self.permit.is_some() || self.cancelled().is_some()
     }

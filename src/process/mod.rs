@@ -43,3 +43,4 @@ pub mod terminate;
 mod testing;
 pub mod wait;
 pub mod waiting;
+pub mod waiting_line;

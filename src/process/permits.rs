@@ -3,6 +3,7 @@
 
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::session::{Session, poll, pollfd};
+use super::waiting_line::WaitingLine;
 use crate::domain::digest::PartsDigest;
 use crate::policy::bulkhead::{BulkheadSpec, enough};
 use rand::RngExt as _;
@@ -35,17 +36,18 @@ pub fn take(
     auxiliary: bool,
     until: Option<Duration>,
     session: &mut Session,
+    line: &mut WaitingLine,
 ) -> Option<u64> {
     let first = first_byte(&spec.name);
     loop {
-        if let Some(offset) = try_take(locks, tree, spec, auxiliary, first) {
-            return Some(offset);
-        }
+        let taken = try_take(locks, tree, spec, auxiliary, first);
         let left = until.and_then(|until| session.until(until));
-        if left == Some(Duration::ZERO) || session.is_over() || !session.caller_here() {
-            return None;
+        let over = left == Some(Duration::ZERO) || session.is_over() || !session.caller_here();
+        if taken.is_some() || over {
+            line.erase();
+            return taken;
         }
-        wait(locks, spec, first, left, session);
+        wait(locks, spec, first, until, session, line);
     }
 }
 
@@ -74,30 +76,52 @@ fn try_take(
     offsets.find(|offset| locks.hold_with(tree, *offset).is_ok())
 }
 
-/// Waits until one of the taken permits may be free, or for news from the caller.
+/// Waits until one of the taken permits may be free, for news from the caller, or until that moment.
 fn wait(
     locks: &LockFile,
     spec: &BulkheadSpec,
     first: u64,
-    left: Option<Duration>,
+    until: Option<Duration>,
     session: &mut Session,
+    line: &mut WaitingLine,
 ) {
-    let count = spec.permits.min(MOST_WATCHES);
-    let start = rand::rng().random_range(0..spec.permits);
-    let watched = (0..count).map(|i| first + u64::from((start + i) % spec.permits));
-    let watches: Result<Vec<ByteWatch>, LockError> =
-        watched.map(|offset| locks.wait_free(offset)).collect();
-    let watches = watches.unwrap_or_default();
-    let left = if watches.is_empty() {
-        Some(left.unwrap_or(BLIND_WAIT).min(BLIND_WAIT))
-    } else {
-        left
-    };
+    let watches = watch(locks, spec, first);
+    let blind = watches.is_empty().then_some(BLIND_WAIT);
     let mut fds: Vec<_> = watches
         .iter()
         .map(|watch| pollfd(watch.as_fd().as_raw_fd(), libc::POLLIN))
         .collect();
     fds.extend(session.poll_fds().map(|fd| pollfd(fd, libc::POLLIN)));
-    poll(&mut fds, left);
-    session.take_news();
+    // The watches last until there is something new, since each leaves a thread behind.
+    loop {
+        let again = line.tell(|waited| waits_for(spec, waited));
+        let left = until.and_then(|until| session.until(until));
+        let pause = [left, again, blind].into_iter().flatten().min();
+        poll(&mut fds, pause);
+        session.take_news();
+        let news = fds.iter().any(|fd| fd.revents != 0);
+        if news || blind.is_some() || pause == left {
+            return;
+        }
+    }
+}
+
+fn watch(locks: &LockFile, spec: &BulkheadSpec, first: u64) -> Vec<ByteWatch> {
+    let count = spec.permits.min(MOST_WATCHES);
+    let start = rand::rng().random_range(0..spec.permits);
+    let watched = (0..count).map(|i| first + u64::from((start + i) % spec.permits));
+    let watches: Result<Vec<ByteWatch>, LockError> =
+        watched.map(|offset| locks.wait_free(offset)).collect();
+    watches.unwrap_or_default()
+}
+
+fn waits_for(spec: &BulkheadSpec, waited: Duration) -> String {
+    let secs = waited.as_secs();
+    format!(
+        "waiting for one of {} permits of {}: {}m {:02}s so far",
+        spec.permits,
+        spec.name,
+        secs / 60,
+        secs % 60
+    )
 }

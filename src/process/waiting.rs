@@ -39,14 +39,13 @@ pub enum WaitEnd {
 pub fn wait_for_owner(
     owner: &OwnerRef,
     lock_path: &Path,
-    limit: Option<Duration>,
+    patience: &mut Patience<'_>,
 ) -> io::Result<WaitEnd> {
-    let timer = Timer::start(limit);
     if let Some(watch) = watch_byte(owner, lock_path, owner.keeper_byte)? {
-        return wait_for_byte(&watch, timer);
+        return wait_for_byte(&watch, patience);
     }
     match observe(owner, lock_path, &HashSet::new()) {
-        Liveness::OwnerAlive => wait_for_process(owner.keeper, timer),
+        Liveness::OwnerAlive => wait_for_process(owner.keeper, patience),
         Liveness::TreeAlive { .. } | Liveness::Gone => Ok(WaitEnd::OwnerGone),
         Liveness::OutOfSight => Err(out_of_sight()),
     }
@@ -80,10 +79,9 @@ impl ChangeWatch {
     }
 
     /// Waits for a change since the last one told.
-    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<WaitEnd> {
-        let timer = Timer::start(limit);
-        while !timer.passed() {
-            let end = wait_readable(self.events.as_fd(), timer)?;
+    pub fn wait(&mut self, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
+        while !patience.passed() {
+            let end = wait_readable(self.events.as_fd(), patience)?;
             if end == WaitEnd::TimedOut {
                 return Ok(end);
             }
@@ -142,15 +140,14 @@ pub fn wait_for_tree(
     owner: &OwnerRef,
     lock_path: &Path,
     skip: &HashSet<i32>,
-    limit: Option<Duration>,
+    patience: &mut Patience<'_>,
 ) -> io::Result<WaitEnd> {
-    let timer = Timer::start(limit);
     loop {
         let end = match observe(owner, lock_path, skip) {
             Liveness::Gone => return Ok(WaitEnd::OwnerGone),
             Liveness::OutOfSight => return Err(out_of_sight()),
-            Liveness::OwnerAlive => wait_for_owner(owner, lock_path, timer.left())?,
-            Liveness::TreeAlive { pids } => wait_for_some(owner, lock_path, &pids, timer)?,
+            Liveness::OwnerAlive => wait_for_owner(owner, lock_path, patience)?,
+            Liveness::TreeAlive { pids } => wait_for_some(owner, lock_path, &pids, patience)?,
         };
         if end == WaitEnd::TimedOut {
             return Ok(end);
@@ -163,10 +160,10 @@ fn wait_for_some(
     owner: &OwnerRef,
     lock_path: &Path,
     pids: &[i32],
-    timer: Timer,
+    patience: &mut Patience<'_>,
 ) -> io::Result<WaitEnd> {
     if let Some(watch) = watch_byte(owner, lock_path, owner.tree_byte)?
-        && wait_for_byte(&watch, timer)? == WaitEnd::TimedOut
+        && wait_for_byte(&watch, patience)? == WaitEnd::TimedOut
     {
         return Ok(WaitEnd::TimedOut);
     }
@@ -174,7 +171,7 @@ fn wait_for_some(
         let Ok(process) = proc::process(*pid) else {
             continue;
         };
-        if wait_for_process(process.id, timer)? == WaitEnd::TimedOut {
+        if wait_for_process(process.id, patience)? == WaitEnd::TimedOut {
             return Ok(WaitEnd::TimedOut);
         }
     }
@@ -196,34 +193,34 @@ fn watch_byte(owner: &OwnerRef, path: &Path, byte: u64) -> io::Result<Option<Byt
     }
 }
 
-fn wait_for_byte(watch: &ByteWatch, timer: Timer) -> io::Result<WaitEnd> {
-    if wait_readable(watch.as_fd(), timer)? == WaitEnd::TimedOut {
+fn wait_for_byte(watch: &ByteWatch, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
+    if wait_readable(watch.as_fd(), patience)? == WaitEnd::TimedOut {
         return Ok(WaitEnd::TimedOut);
     }
     watch.is_ready().map_err(system_error)?;
     Ok(WaitEnd::OwnerGone)
 }
 
-fn wait_for_process(process: ProcessRef, timer: Timer) -> io::Result<WaitEnd> {
+fn wait_for_process(process: ProcessRef, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
     match proc::open(process)? {
-        Some(pidfd) => wait_readable(pidfd.as_fd(), timer),
+        Some(pidfd) => wait_readable(pidfd.as_fd(), patience),
         None => Ok(WaitEnd::OwnerGone),
     }
 }
 
-fn wait_readable(fd: BorrowedFd<'_>, timer: Timer) -> io::Result<WaitEnd> {
+fn wait_readable(fd: BorrowedFd<'_>, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
     let mut entry = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
     loop {
-        let timeout_ms = timer.poll_ms();
+        let timeout_ms = patience.poll_ms();
         // SAFETY: one complete entry, which lives through the call.
         let ready = unsafe { libc::poll(&raw mut entry, 1, timeout_ms) };
         match ready {
-            0 if timer.passed() => return Ok(WaitEnd::TimedOut),
-            0 => {}
+            0 if patience.passed() => return Ok(WaitEnd::TimedOut),
+            0 => patience.beat(),
             1.. => return Ok(WaitEnd::OwnerGone),
             _ => {
                 let error = io::Error::last_os_error();
@@ -249,31 +246,60 @@ fn out_of_sight() -> io::Error {
     )
 }
 
-/// A limit that began to run.
-#[derive(Debug, Clone, Copy)]
-struct Timer {
+/// How long a wait may last, and what is done meanwhile. The limit runs from here on.
+pub struct Patience<'a> {
     end: Option<Duration>,
+    beat: Option<Beat<'a>>,
 }
 
-impl Timer {
-    fn start(limit: Option<Duration>) -> Timer {
-        let end = limit.and_then(|limit| monotonic().checked_add(limit));
-        Timer { end }
+/// Called from time to time while a wait lasts; answers how long until it wants to be called again.
+struct Beat<'a> {
+    call: &'a mut dyn FnMut() -> Option<Duration>,
+    at: Option<Duration>,
+}
+
+impl<'a> Patience<'a> {
+    /// No limit is for ever.
+    pub fn new(limit: Option<Duration>) -> Patience<'a> {
+        Patience {
+            end: limit.and_then(|limit| monotonic().checked_add(limit)),
+            beat: None,
+        }
     }
 
-    fn left(self) -> Option<Duration> {
-        self.end.map(|end| end.saturating_sub(monotonic()))
+    /// Calls this at once when a wait begins, and again whenever its answer has passed.
+    pub fn telling(self, call: &'a mut dyn FnMut() -> Option<Duration>) -> Patience<'a> {
+        Patience {
+            beat: Some(Beat {
+                call,
+                at: Some(monotonic()),
+            }),
+            ..self
+        }
     }
 
-    fn passed(self) -> bool {
-        self.left().is_some_and(|left| left.is_zero())
+    fn passed(&self) -> bool {
+        self.end.is_some_and(|end| end <= monotonic())
     }
 
-    /// For poll(2): rounded up, so that a limit never ends early; -1 for ever.
-    fn poll_ms(self) -> libc::c_int {
-        let Some(left) = self.left() else {
+    /// Calls the beat if it is due.
+    fn beat(&mut self) {
+        let now = monotonic();
+        if let Some(beat) = &mut self.beat
+            && beat.at.is_some_and(|at| at <= now)
+        {
+            beat.at = (beat.call)().and_then(|pause| now.checked_add(pause));
+        }
+    }
+
+    /// For poll(2), to the next moment at which something is to be done: rounded up, so that a limit
+    /// never ends early; -1 for ever.
+    fn poll_ms(&self) -> libc::c_int {
+        let beat = self.beat.as_ref().and_then(|beat| beat.at);
+        let Some(next) = self.end.into_iter().chain(beat).min() else {
             return -1;
         };
+        let left = next.saturating_sub(monotonic());
         let ms = left.as_nanos().div_ceil(1_000_000);
         libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
     }
@@ -335,7 +361,8 @@ mod tests {
         let owner = place.owner(nobody(), None);
         let held = LockFile::open(&place.path()).expect("open").hold(11);
         let path = place.path();
-        let wait = |limit| wait_for_owner(&owner, &path, limit).expect("a wait");
+        let wait =
+            |limit| wait_for_owner(&owner, &path, &mut Patience::new(limit)).expect("a wait");
         assert_eq!(wait(SHORT), WaitEnd::TimedOut);
         assert_eq!(wait(Some(Duration::ZERO)), WaitEnd::TimedOut);
         thread::scope(|scope| {
@@ -353,7 +380,7 @@ mod tests {
         std::fs::remove_file(place.path()).expect("removed");
         let path = place.path();
         assert_eq!(
-            wait_for_owner(&owner, &path, SHORT).expect("a wait"),
+            wait_for_owner(&owner, &path, &mut Patience::new(SHORT)).expect("a wait"),
             WaitEnd::TimedOut
         );
         owner.keeper = child;
@@ -364,7 +391,7 @@ mod tests {
         // SAFETY: signals an unreaped child of ours.
         unsafe { libc::kill(child.pid, libc::SIGKILL) };
         assert_eq!(
-            wait_for_owner(&owner, &path, LONG).expect("a wait"),
+            wait_for_owner(&owner, &path, &mut Patience::new(LONG)).expect("a wait"),
             WaitEnd::OwnerGone
         );
         reap_blocking(child.pid).expect("our child");
@@ -377,8 +404,13 @@ mod tests {
         owner.pid_namespace += 1;
         std::fs::remove_file(place.path()).expect("removed");
         for error in [
-            wait_for_owner(&owner, &place.path(), LONG),
-            wait_for_tree(&owner, &place.path(), &HashSet::new(), LONG),
+            wait_for_owner(&owner, &place.path(), &mut Patience::new(LONG)),
+            wait_for_tree(
+                &owner,
+                &place.path(),
+                &HashSet::new(),
+                &mut Patience::new(LONG),
+            ),
         ] {
             assert_eq!(
                 error.expect_err("out of sight").kind(),
@@ -394,7 +426,10 @@ mod tests {
         let owner = place.owner(nobody(), Some(child));
         let held = LockFile::open(&place.path()).expect("open").hold(22);
         let path = place.path();
-        let wait = |limit| wait_for_tree(&owner, &path, &HashSet::new(), limit).expect("a wait");
+        let wait = |limit| {
+            wait_for_tree(&owner, &path, &HashSet::new(), &mut Patience::new(limit))
+                .expect("a wait")
+        };
         assert_eq!(wait(SHORT), WaitEnd::TimedOut);
         drop(held.expect("the byte"));
         assert_eq!(wait(SHORT), WaitEnd::TimedOut);

@@ -107,7 +107,7 @@ impl Caller for FakeCaller {
         }
     }
 
-    fn wait_for_change(&mut self, until: Option<Duration>) -> WaitEnd {
+    fn wait_for_change(&mut self, _: &Record, until: Option<Duration>) -> WaitEnd {
         let left = until.map(|until| until.saturating_sub(self.clock));
         self.log.borrow_mut().push(format!("watch {left:?}"));
         match self.waits.pop_front() {
