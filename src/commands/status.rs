@@ -1,6 +1,7 @@
 //! `idem status`.
 
 use super::context::{Context, Opened, is_glob, key, text};
+use super::doctor::{slow_limit, slow_limits};
 use crate::cli::parse::{flag, value};
 use crate::cli::render::detail;
 use crate::cli::render::list::{Row, list};
@@ -16,12 +17,13 @@ use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
-use crate::engine::store::{Filter, StoreResult};
+use crate::engine::store::Filter;
 use crate::process::clock;
 use crate::process::terminal::Size;
 use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -58,7 +60,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     if flag(matches, "watch") {
         return watch(matches, context);
     }
-    let look = look(matches, &context)?;
+    let look = look(matches, &context, &mut Usual::default())?;
     print(&look.text)?;
     if let Some(remark) = look.remark {
         say_line(&remark);
@@ -66,12 +68,12 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     Ok(look.code)
 }
 
-fn look(matches: &ArgMatches, context: &Context) -> Result<Look> {
+fn look(matches: &ArgMatches, context: &Context, usual: &mut Usual) -> Result<Look> {
     let wanted = Wanted::read(matches, context)?;
     let mut store = context.read()?;
     match asked(matches, context, store.as_mut())? {
-        Asked::One(name) => one(matches, context, store, &name),
-        Asked::Many => many(matches, context, store, &wanted),
+        Asked::One(name) => one(matches, context, store, &name, usual),
+        Asked::Many => many(matches, context, store, &wanted, usual),
     }
 }
 
@@ -80,9 +82,10 @@ fn look(matches: &ArgMatches, context: &Context) -> Result<Look> {
 fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
     let mut changes = context.watch()?;
     let in_place = io::stdout().is_terminal();
+    let mut usual = Usual::default();
     let mut gist = None;
     loop {
-        let look = look(matches, &context)?;
+        let look = look(matches, &context, &mut usual)?;
         if in_place {
             print(one_screen(&look))?;
         } else if gist.as_ref() != Some(&look.gist) {
@@ -142,6 +145,7 @@ fn one(
     context: &Context,
     store: Option<Opened>,
     name: &OpName,
+    usual: &mut Usual,
 ) -> Result<Look> {
     let found = match store {
         Some(mut opened) => opened.look(name)?.map(|view| (opened, view)),
@@ -158,14 +162,15 @@ fn one(
     let minted_by = view.record.minted_by;
     let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
     let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
+    let overdue = usual.overdue(&mut opened, &view, &context.now)?;
     Ok(Look {
         text: match flag(matches, "json") {
             true => json.clone(),
-            false => detail::page(&view, &attempts, &context.now, Style::of_stdout()),
+            false => detail::page(&view, &attempts, overdue, &context.now, Style::of_stdout()),
         },
         remark: None,
         code: 0,
-        gist: json,
+        gist: format!("{json}{overdue:?}"),
     })
 }
 
@@ -179,6 +184,7 @@ fn many(
     context: &Context,
     store: Option<Opened>,
     wanted: &Wanted,
+    usual: &mut Usual,
 ) -> Result<Look> {
     let json = flag(matches, "json");
     let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
@@ -190,7 +196,7 @@ fn many(
             gist: String::new(),
         });
     };
-    let (views, more) = wanted.views(&mut opened, limit)?;
+    let (views, more) = wanted.views(&mut opened, limit, usual)?;
     let code = i32::from(flag(matches, "exit-code") && !views.is_empty());
     let gist = json_array(&views);
     if json {
@@ -201,17 +207,19 @@ fn many(
             gist,
         });
     }
-    let rows: StoreResult<Vec<Row>> = views
+    let rows: Result<Vec<Row>> = views
         .into_iter()
-        .map(|view| row(&mut opened, view, context))
+        .map(|view| row(&mut opened, view, context, usual))
         .collect();
+    let rows = rows?;
+    let overdue = rows.iter().filter(|row| row.overdue).count();
     let cut = more && wanted.limit.is_none();
     Ok(Look {
-        text: list(&rows?, &context.now, Style::of_stdout()),
+        text: list(&rows, &context.now, Style::of_stdout()),
         remark: cut
             .then(|| format!("there are more than these {DEFAULT_LIMIT}; see more with --limit N")),
         code,
-        gist,
+        gist: format!("{gist}{overdue}"),
     })
 }
 
@@ -224,14 +232,44 @@ fn json_array(views: &[View]) -> String {
     format!("[{}]\n", lines.join(",\n"))
 }
 
-fn row(opened: &mut Opened, view: View, context: &Context) -> StoreResult<Row> {
+fn row(opened: &mut Opened, view: View, context: &Context, usual: &mut Usual) -> Result<Row> {
     let duration = if view.state() == State::Running {
         Some(view.record.since.age(&context.now))
     } else {
         let events = opened.events(&view.record.name, view.record.minted_by)?;
         latest_duration(&events)
     };
-    Ok(Row { view, duration })
+    Ok(Row {
+        overdue: usual.overdue(opened, &view, &context.now)?.is_some(),
+        view,
+        duration,
+    })
+}
+
+/// How long commands usually take at most. It is worked out when something runs, and once for all
+/// looks: the whole ledger is read for it.
+#[derive(Default)]
+struct Usual {
+    limits: Option<BTreeMap<String, Duration>>,
+}
+
+impl Usual {
+    /// That limit, where an operation has run for longer.
+    fn overdue(
+        &mut self,
+        opened: &mut Opened,
+        view: &View,
+        now: &Stamp,
+    ) -> Result<Option<Duration>> {
+        if view.state() != State::Running {
+            return Ok(None);
+        }
+        let limits = match &mut self.limits {
+            Some(limits) => limits,
+            none => none.insert(slow_limits(opened)?),
+        };
+        Ok(slow_limit(&view.record, view.record.since.age(now), limits))
+    }
 }
 
 /// From the latest claim to its end, by the wall clock, where both are known.
@@ -283,7 +321,12 @@ impl Wanted {
     }
 
     /// The operations, newest first, and whether there are more than the limit.
-    fn views(&self, opened: &mut Opened, limit: Option<u32>) -> StoreResult<(Vec<View>, bool)> {
+    fn views(
+        &self,
+        opened: &mut Opened,
+        limit: Option<u32>,
+        usual: &mut Usual,
+    ) -> Result<(Vec<View>, bool)> {
         let mut filter = self.filter.clone();
         if self.states.is_empty() && self.problems.is_none() {
             filter.limit = limit.map(|limit| limit.saturating_add(1));
@@ -293,12 +336,18 @@ impl Wanted {
             .into_iter()
             .map(|record| opened.view(record))
             .filter(|view| self.states.is_empty() || self.states.contains(&view.state()))
-            .filter(|view| {
-                self.problems
-                    .as_ref()
-                    .is_none_or(|now| is_problem(view, now))
-            })
             .collect();
+        if let Some(now) = &self.problems {
+            let problems =
+                views
+                    .into_iter()
+                    .filter_map(|view| match is_problem(opened, &view, now, usual) {
+                        Ok(true) => Some(Ok(view)),
+                        Ok(false) => None,
+                        Err(error) => Some(Err(error)),
+                    });
+            views = problems.collect::<Result<_>>()?;
+        }
         let most = limit.map_or(usize::MAX, |limit| limit as usize);
         let more = views.len() > most;
         views.truncate(most);
@@ -306,10 +355,11 @@ impl Wanted {
     }
 }
 
-/// Whether nothing goes on without a person.
-fn is_problem(view: &View, now: &Stamp) -> bool {
+/// Whether nothing goes on without a person, or what goes on takes suspiciously long.
+fn is_problem(opened: &mut Opened, view: &View, now: &Stamp, usual: &mut Usual) -> Result<bool> {
     let next = next::in_a_word(view, now);
-    matches!(next, "resolve" | "approve" | "look at it" | "correct it")
+    let stands = matches!(next, "resolve" | "approve" | "look at it" | "correct it");
+    Ok(stands || usual.overdue(opened, view, now)?.is_some())
 }
 
 /// The stored states that can be seen as these: a running one may be unknown, and an unknown one of

@@ -44,3 +44,21 @@ fn a_watched_list_shows_what_is_new() {
     watch.signal(libc::SIGINT);
     assert_ne!(watch.end().code, 125);
 }
+
+#[test]
+fn what_runs_far_longer_than_usual_is_flagged() {
+    let t = TestEnv::new();
+    let script = format!("test -e fast || {}", crate::env::gate("go"));
+    t.touch("fast");
+    t.run("--key quick", &script).end().code(0);
+    std::fs::remove_file(t.path("fast")).expect("removed");
+    let runs = t.run("--key slow", &script).start();
+    let list = || t.idem("status").end().code(0).out_text();
+    upto("it is overdue", || list().contains("wait; overdue"));
+    let page = t.idem("status slow").end().code(0).out_text();
+    assert!(page.contains("overdue  "), "{page}");
+    t.idem("status --problems --exit-code").end().code(1);
+    t.touch("go");
+    runs.end().code(0);
+    assert!(!list().contains("overdue"));
+}

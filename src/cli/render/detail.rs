@@ -18,8 +18,15 @@ use std::time::Duration;
 /// The most bytes of a preview that the page shows.
 const SHOWN_PREVIEW_BYTES: usize = 2000;
 
-/// The page. Commands and reasons are never cut: they are there to be read and pasted.
-pub fn page(view: &View, attempts: &[Attempt], now: &Stamp, style: Style) -> String {
+/// The page. Commands and reasons are never cut: they are there to be read and pasted. `overdue` is how
+/// long its command may take, if it has run for longer than that.
+pub fn page(
+    view: &View,
+    attempts: &[Attempt],
+    overdue: Option<Duration>,
+    now: &Stamp,
+    style: Style,
+) -> String {
     let mut out = String::new();
     let state = view.state();
     let title = printable(view.record.name.key.as_str());
@@ -28,7 +35,7 @@ pub fn page(view: &View, attempts: &[Attempt], now: &Stamp, style: Style) -> Str
         style.paint(Tone::Bold, &title),
         style.paint(Tone::of(state), &headline(view, now))
     ));
-    push_facts(&mut out, &facts(view, now), style);
+    push_facts(&mut out, &facts(view, overdue, now), style);
     if !attempts.is_empty() {
         out.push_str(&format!("\n{}\n", style.paint(Tone::Bold, "attempts")));
         push_attempts(&mut out, attempts, style);
@@ -50,12 +57,13 @@ fn headline(view: &View, now: &Stamp) -> String {
 
 type Fact = (&'static str, String);
 
-fn facts(view: &View, now: &Stamp) -> Vec<Fact> {
+fn facts(view: &View, overdue: Option<Duration>, now: &Stamp) -> Vec<Fact> {
     let record = &view.record;
     let mut facts: Vec<Fact> = Vec::new();
     let mut put = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     let scope = record.name.scope.as_str();
     put("reason", view.reason());
+    put("overdue", overdue.map(unusual));
     put("scope", (!scope.is_empty()).then(|| scope.to_owned()));
     put("command", Some(argv(record)));
     put("directory", Some(printable_bytes(&record.command.cwd)));
@@ -81,6 +89,13 @@ fn facts(view: &View, now: &Stamp) -> Vec<Fact> {
     put("generation", Some(record.generation.to_string()));
     put("fingerprint", Some(record.fingerprint.hex()));
     facts
+}
+
+fn unusual(limit: Duration) -> String {
+    format!(
+        "longer than {}, twice what 99 of 100 such commands take at most",
+        length(limit)
+    )
 }
 
 fn argv(record: &Record) -> String {
@@ -230,7 +245,19 @@ mod tests {
     use crate::domain::owner::Liveness;
 
     fn shown(record: Record, liveness: Liveness, attempts: &[Attempt]) -> String {
-        page(&view(record, liveness), attempts, &now(), Style::PLAIN)
+        let view = view(record, liveness);
+        page(&view, attempts, None, &now(), Style::PLAIN)
+    }
+
+    #[test]
+    fn what_takes_too_long_is_said() {
+        let view = view(running(), Liveness::OwnerAlive);
+        let limit = Some(Duration::from_secs(90));
+        let page = page(&view, &[], limit, &now(), Style::PLAIN);
+        assert!(
+            page.contains("  overdue      longer than 1m 30s, "),
+            "{page}"
+        );
     }
 
     #[test]

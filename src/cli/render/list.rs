@@ -17,6 +17,8 @@ pub struct Row {
     pub view: View,
     /// How long its latest execution took, or takes so far; nothing if the ledger does not tell.
     pub duration: Option<Duration>,
+    /// It runs for longer than is usual for its command.
+    pub overdue: bool,
 }
 
 const SCOPE: Column = Column {
@@ -68,14 +70,18 @@ fn cells(row: &Row, now: &Stamp) -> [Cell; 7] {
     let view = &row.view;
     let record = &view.record;
     let state = view.state();
+    let (tone, next) = match row.overdue {
+        true => (Tone::Alert, "wait; overdue"),
+        false => (Tone::of(state), next::in_a_word(view, now)),
+    };
     [
         printable(record.name.key.as_str()).into(),
-        Cell::toned(state.word(), Tone::of(state)),
+        Cell::toned(state.word(), tone),
         length(record.since.age(now)).into(),
         row.duration.map_or("-".to_owned(), length).into(),
         record.attempts.to_string().into(),
         expires(view, now).into(),
-        next::in_a_word(view, now).into(),
+        next.into(),
     ]
 }
 
@@ -103,6 +109,7 @@ mod tests {
         Row {
             view: view(record, liveness),
             duration: secs.map(Duration::from_secs),
+            overdue: false,
         }
     }
 
@@ -123,6 +130,19 @@ job/lost  unknown    1h   1m 30s    1         -        resolve
 ";
         assert_eq!(list(&rows, &now(), Style::PLAIN), wanted);
         assert_eq!(list(&[], &now(), Style::PLAIN), "");
+    }
+
+    #[test]
+    fn what_takes_too_long_stands_out() {
+        let row = Row {
+            overdue: true,
+            ..row(running(), Liveness::OwnerAlive, Some(3600))
+        };
+        let wanted = "\
+key      state    age  duration  attempts  expires  next
+job/now  running  1h   1h        1         -        wait; overdue
+";
+        assert_eq!(list(&[row], &now(), Style::PLAIN), wanted);
     }
 
     #[test]
