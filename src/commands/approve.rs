@@ -90,7 +90,9 @@ fn objection(
     }
     match proposal.verdict {
         Verdict::Pending => None,
-        Verdict::Approved => Some(format!("{name} is approved already; run it")),
+        Verdict::Approved => Some(format!(
+            "{name} is approved already; run it, or take the approval back with `idem forget --force {operation}`"
+        )),
         Verdict::Rejected => Some(format!(
             "{name} was rejected; `idem forget --force {operation}` makes room for a new proposal"
         )),

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use super::signal::SignalSet;
 use super::sys;
@@ -15,6 +16,13 @@ const STAT_BYTES: usize = 1024;
 
 /// How often a listing is taken again because processes came and went while it was taken.
 const LISTINGS: usize = 4;
+
+/// How often the environment of a process that executes something is read, and the pause in between.
+const EXEC_LOOKS: usize = 20;
+const EXEC_LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// `PF_KTHREAD` of the kernel's `sched.h`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 /// One process as `/proc/PID/stat` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,7 +254,7 @@ pub fn below_this() -> io::Result<Vec<ProcessRef>> {
 
 /// The PIDs of all processes that were started with this text in their environment, in ascending order.
 /// This process and those in `skip` are left out, and so are processes whose environment cannot be read:
-/// they vanished, belong to another user, or are in the middle of an exec.
+/// they vanished or belong to another user.
 pub fn with_environment(nonce: &str, skip: &HashSet<i32>) -> io::Result<Vec<i32>> {
     let this = std::process::id().cast_signed();
     let mut environment = Vec::new();
@@ -255,14 +263,66 @@ pub fn with_environment(nonce: &str, skip: &HashSet<i32>) -> io::Result<Vec<i32>
         if pid == this || skip.contains(&pid) {
             return;
         }
-        environment.clear();
-        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut environment));
+        let read = read_environment(pid, path, &mut environment);
         if read.is_ok() && contains(&environment, nonce.as_bytes()) {
             found.push(pid);
         }
     })?;
     found.sort_unstable();
     Ok(found)
+}
+
+/// Reads an environment. What is read while the process executes something is empty or torn: the old
+/// memory goes away under the reader, and the new one has no environment at first. It is looked at again
+/// then, for it might be the one that is searched for.
+fn read_environment(pid: i32, path: &str, environment: &mut Vec<u8>) -> io::Result<()> {
+    for _ in 0..EXEC_LOOKS {
+        environment.clear();
+        File::open(path)?.read_to_end(environment)?;
+        if is_whole(pid, environment.len()) {
+            break;
+        }
+        std::thread::sleep(EXEC_LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// Whether so many bytes are the whole environment of a process, or there is no telling.
+fn is_whole(pid: i32, length: usize) -> bool {
+    let mut buffer = [0; STAT_BYTES];
+    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut buffer));
+    let stat = read.ok().and_then(|length| buffer.get(..length));
+    match stat.and_then(environment_bytes) {
+        Some(EnvironmentBytes::Known(bytes)) => length as u64 >= bytes,
+        Some(EnvironmentBytes::NotYet) => false,
+        None => true,
+    }
+}
+
+/// How long the environment of a process is.
+#[derive(Debug, PartialEq, Eq)]
+enum EnvironmentBytes {
+    Known(u64),
+    /// It is in the middle of an exec.
+    NotYet,
+}
+
+/// Fields 3, 9, 50 and 51; nothing if the process has ended or is the kernel's own.
+fn environment_bytes(stat: &[u8]) -> Option<EnvironmentBytes> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let flags: u32 = fields.nth(5)?.parse().ok()?;
+    let start: u64 = fields.nth(40)?.parse().ok()?;
+    let end: u64 = fields.next()?.parse().ok()?;
+    if matches!(state, "Z" | "X") || flags & KERNEL_THREAD != 0 {
+        return None;
+    }
+    Some(match end {
+        0 => EnvironmentBytes::NotYet,
+        end => EnvironmentBytes::Known(end.saturating_sub(start)),
+    })
 }
 
 /// Nothing contains an empty text: a claim without a nonce has no processes.

@@ -4,6 +4,7 @@ mod command;
 mod env;
 mod procs;
 
+mod attacks;
 mod caller_loss;
 mod capture;
 mod cli_input;

@@ -159,3 +159,49 @@ fn the_children_of_every_thread_are_this_processs() {
         }
     });
 }
+
+#[test]
+fn the_length_of_an_environment_is_told_by_its_place() {
+    let stat = |state: &str, flags: u32, start: u64, end: u64| {
+        let middle = "0 ".repeat(40);
+        format!("1 (a b) {state} 0 0 0 0 0 {flags} {middle}{start} {end} 0")
+    };
+    let bytes = |stat: String| environment_bytes(stat.as_bytes());
+    assert_eq!(
+        bytes(stat("R", 0, 100, 150)),
+        Some(EnvironmentBytes::Known(50))
+    );
+    assert_eq!(bytes(stat("S", 0, 7, 7)), Some(EnvironmentBytes::Known(0)));
+    assert_eq!(bytes(stat("R", 0, 0, 0)), Some(EnvironmentBytes::NotYet));
+    assert_eq!(bytes(stat("R", KERNEL_THREAD, 0, 0)), None);
+    assert_eq!(bytes(stat("Z", 0, 0, 0)), None);
+    assert_eq!(bytes("1 (a) R 0".to_owned()), None);
+    let own = fs::read("/proc/self/stat").expect("this process");
+    let length = fs::read("/proc/self/environ").expect("this process").len() as u64;
+    assert_eq!(
+        environment_bytes(&own),
+        Some(EnvironmentBytes::Known(length))
+    );
+}
+
+#[test]
+fn a_process_is_found_however_often_it_executes_something() {
+    let nonce = format!("nonce-{}-executes", std::process::id());
+    let argv = [
+        "sh",
+        "-c",
+        "exec sh -c \"$0\" \"$0\"",
+        "exec sh -c \"$0\" \"$0\"",
+    ];
+    let argv: Vec<OsString> = argv.map(OsString::from).into();
+    let mut env = environment();
+    env.push(("NONCE".into(), nonce.clone().into()));
+    let spawn = Spawn::new(&argv, &env).expect("sh");
+    let running = spawn.fork().expect("a child");
+    let child = running.open_gate().expect("sh").process;
+    let nobody = HashSet::new();
+    let missed =
+        (0..200).position(|_| with_environment(&nonce, &nobody).expect("processes") != [child.pid]);
+    end(child.pid);
+    assert_eq!(missed, None, "the first look that missed it");
+}

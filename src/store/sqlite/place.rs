@@ -154,6 +154,13 @@ fn check_database(db: &Path) -> StoreResult<Found> {
             "{shown} is not a regular file; choose another path with --store"
         )));
     }
+    // The log lies beside the name that was used: under another name, what it holds would be missing.
+    if meta.nlink() > 1 {
+        return Err(StoreError::Place(format!(
+            "{shown} has {} names (hard links), and what was written under one is not seen under another; remove all but the first name, and take copies with `idem export`",
+            meta.nlink()
+        )));
+    }
     // Not for root either: it would leave side files that the owner can no longer open.
     if meta.uid() != system::effective_user() {
         return Err(belongs_to_another(db, &meta));
