@@ -154,3 +154,16 @@ fn a_kill_of_the_whole_control_group_ends_in_unknown() {
         .code(122);
     assert_eq!(t.lines("n"), 1);
 }
+
+#[test]
+fn detached_work_that_ends_at_once_says_nothing_to_the_caller() {
+    let t = TestEnv::new();
+    for i in 0..40 {
+        let done = t
+            .run(&format!("--key j{i} --detach --json"), "exit 0")
+            .end();
+        assert_eq!(text(&done.code(0).json()["decision"]), "detached");
+        let done = t.run(&format!("--key k{i} --detach"), "kill -9 $$").end();
+        done.code(0).out(format!("k{i}\n")).err("");
+    }
+}
