@@ -435,6 +435,10 @@ impl Hands for ProcessHands<'_> {
 
     fn claimed(&mut self, generation: Generation) {
         self.session.tell(ToFront::Claimed(generation.0));
+        if self.plan.running.detach {
+            // The front answers for this call and leaves; nothing of what follows is the caller's.
+            self.session.lose_caller();
+        }
     }
 
     fn attempt(&mut self, number: u32, deadline: Option<Duration>) -> AttemptEnd {

@@ -1,9 +1,9 @@
 //! A queue in front of the database: who comes first goes first, but nobody waits for ever.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Once;
 use std::time::Duration;
@@ -33,9 +33,20 @@ impl Queue {
     /// Opens the file, and creates it with mode 0600 if there is none. A symbolic link is refused.
     pub fn open(path: &Path) -> io::Result<Queue> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true);
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        options.open(path).map(|file| Queue { file })
+        options
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW);
+        let file = match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = options.create(true).mode(0o600).open(path)?;
+                // A umask may have taken the owner's rights away, and then nobody could open it again.
+                file.set_permissions(Permissions::from_mode(0o600))?;
+                file
+            }
+            other => other?,
+        };
+        Ok(Queue { file })
     }
 
     /// Waits for a turn, at most this long; nothing if it did not come. A holder can be stopped for
