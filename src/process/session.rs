@@ -151,7 +151,7 @@ impl Session {
 
     /// The child was continued.
     pub fn child_continued(&mut self) {
-        self.job.child_continued(&self.link);
+        self.job.child_continued();
     }
 
     /// The child has ended and is not reaped yet. Returns whether the kernel, and nobody else, has killed
@@ -209,6 +209,7 @@ impl Session {
 
     /// Waits for news or for `limit` (for ever if there is none); whatever comes is in the answer.
     pub fn wait(&mut self, limit: Option<Duration>) -> Vec<News> {
+        self.job.pauses(&self.link);
         let mut fds = self.poll_fds().map(|fd| pollfd(fd, libc::POLLIN));
         if !self.caller_here {
             fds[0].fd = -1;

@@ -20,8 +20,7 @@ pub enum ToFront {
     LookAgain,
     /// The child has stopped, or there is none: stop as you were asked to.
     ChildStopped,
-    /// Do not stop after all: the child has ended, or gave back the terminal that another process of the
-    /// job was to be stopped for.
+    /// Do not stop after all: the terminal that another process of the job asked for was given back.
     GoOn,
     /// The terminal is about to be given to this process group.
     Lent(i32),

@@ -160,6 +160,9 @@ impl Job {
             own_session,
             stopped_by: None,
         });
+        if let Some(signal) = self.asked {
+            self.asked_to_stop(signal, link);
+        }
         let keeper = Borrower::Keeper(self.keeper);
         if own_session && !self.lend(keeper, None, link) {
             // A background job; it gets what is typed once it is continued in the foreground.
@@ -172,11 +175,19 @@ impl Job {
     pub fn child_ended(&mut self, link: &Link) -> bool {
         let held = self.take_back(link);
         self.suspended = None;
+        self.key_typed = false;
         self.second_looks = None;
         if self.child.take().is_some() {
-            self.release_front(link);
+            self.release_front();
         }
         held
+    }
+
+    /// Nothing runs for a while: a stop that the child has not lived to see is due.
+    pub fn pauses(&mut self, link: &Link) {
+        if self.asked.is_some() && self.child.is_none() {
+            self.confirm_stop(link);
+        }
     }
 
     /// The front's group was asked to stop by this signal.
@@ -200,6 +211,7 @@ impl Job {
     pub fn stop_key(&mut self) {
         if let Some(child) = &self.child {
             self.key_typed = child.force_stop(libc::SIGTSTP);
+            self.look_soon();
         }
     }
 
@@ -208,6 +220,9 @@ impl Job {
         let Some(child) = &mut self.child else { return };
         child.stopped_by = Some(signal);
         let by_key = std::mem::take(&mut self.key_typed);
+        if by_key && !self.late.is_empty() {
+            child.force_stop(libc::SIGTSTP);
+        }
         let signal = if by_key { libc::SIGTSTP } else { signal };
         let asks = !child.own_session && matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
         if asks && !front_is_there {
@@ -227,17 +242,18 @@ impl Job {
     }
 
     /// The child goes on, by whatever means.
-    pub fn child_continued(&mut self, link: &Link) {
+    pub fn child_continued(&mut self) {
         if let Some(child) = &mut self.child
             && child.stopped_by.take().is_some()
         {
-            self.release_front(link);
+            self.release_front();
         }
     }
 
     /// The front's group goes on.
     pub fn continued(&mut self, link: &Link) {
         self.asked = None;
+        self.key_typed = false;
         self.front_stops = false;
         self.go_on();
         if let Some((to, modes)) = self.suspended.take()
@@ -318,7 +334,8 @@ impl Job {
             return Vec::new();
         };
         let loan = self.loan.as_ref().map(|loan| loan.to);
-        if self.asked.is_none() && loan != Some(Borrower::Child(child.group)) {
+        let stopping = self.asked.is_some() || self.key_typed;
+        if !stopping && loan != Some(Borrower::Child(child.group)) {
             return Vec::new();
         }
         let listing = Listing::take().unwrap_or_default();
@@ -438,11 +455,8 @@ impl Job {
         self.front_stops = true;
     }
 
-    /// The child runs or has ended: the front need not stop, or must not stay stopped.
-    fn release_front(&mut self, link: &Link) {
-        if self.asked.take().is_some() {
-            link.send(ToFront::GoOn);
-        }
+    /// The child runs or has ended: the front must not stay stopped.
+    fn release_front(&mut self) {
         if std::mem::take(&mut self.front_stops) {
             self.signal_front(self.front, libc::SIGCONT);
         }

@@ -87,16 +87,11 @@ impl Stops {
         }
     }
 
-    /// The job is not to stop after all.
+    /// The job is not to stop after all: whoever in this group asked for the terminal can have it now.
     pub fn go_on(&mut self) {
-        match self.asked.take() {
-            // Somebody else in this group wanted the terminal, and can have it now.
-            Some(libc::SIGTTIN | libc::SIGTTOU) => {
-                // SAFETY: integers only; group 0 is this process's own.
-                unsafe { libc::kill(0, libc::SIGCONT) };
-            }
-            _ => self.discard(),
-        }
+        self.asked = None;
+        // SAFETY: integers only; group 0 is this process's own.
+        unsafe { libc::kill(0, libc::SIGCONT) };
     }
 
     /// SIGCONT came.
