@@ -539,25 +539,62 @@ fn bytes(layers: &Layers<'_>, name: &str) -> Result<Option<OsString>, UsageError
     Ok(Some(given.value.into_owned()))
 }
 
-/// The store's file: as given, else `idem/idem.db` in the user's state directory. The second value tells
-/// that it is the default.
-pub fn store_path(layers: &Layers<'_>) -> Result<(PathBuf, bool), UsageError> {
-    if let Some(given) = layers.get("store") {
-        if given.value.is_empty() {
-            let from = layers.label("store", &given.origin);
-            return Err(format!(
-                "{from} is empty; name the store's file, or leave it out"
-            ));
-        }
-        if let Some((scheme, _)) = given.value.to_string_lossy().split_once("://") {
-            let from = layers.label("store", &given.origin);
-            return Err(format!(
-                "{from}: there is no store of the kind {scheme}://; name a file"
-            ));
-        }
-        return Ok((PathBuf::from(given.value.into_owned()), false));
+/// The store as the user gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GivenStore {
+    /// The embedded store.
+    File {
+        /// Its file.
+        path: PathBuf,
+        /// Nobody has named it.
+        default: bool,
+    },
+    /// A PostgreSQL server.
+    Server {
+        /// The URL, which can have a password.
+        url: String,
+        /// What gave it, for messages.
+        from: String,
+    },
+}
+
+/// Schemes of the URL of a PostgreSQL server.
+const SERVER_SCHEMES: [&str; 2] = ["postgres", "postgresql"];
+
+/// The store: as given, else `idem/idem.db` in the user's state directory.
+pub fn store(layers: &Layers<'_>) -> Result<GivenStore, UsageError> {
+    let Some(given) = layers.get("store") else {
+        let path = state_directory(layers)?.join("idem.db");
+        return Ok(GivenStore::File {
+            path,
+            default: true,
+        });
+    };
+    let from = layers.label("store", &given.origin);
+    if given.value.is_empty() {
+        return Err(format!(
+            "{from} is empty; name the store's file, or leave it out"
+        ));
     }
-    // The base directory specification tells to ignore a relative path.
+    let text = given.value.to_string_lossy().into_owned();
+    match text.split_once("://") {
+        None => Ok(GivenStore::File {
+            path: PathBuf::from(given.value.into_owned()),
+            default: false,
+        }),
+        Some((scheme, _)) if SERVER_SCHEMES.contains(&scheme) => {
+            Ok(GivenStore::Server { url: text, from })
+        }
+        Some((scheme, _)) => Err(format!(
+            "{from}: there is no store of the kind {scheme}://; name a file, or a server as postgres://…"
+        )),
+    }
+}
+
+/// Where idem keeps what belongs to the user: `idem` in the state directory of the base directory
+/// specification.
+pub fn state_directory(layers: &Layers<'_>) -> Result<PathBuf, UsageError> {
+    // That specification tells to ignore a relative path.
     let absolute = |name: &str| {
         let path = layers.variable(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
@@ -565,7 +602,7 @@ pub fn store_path(layers: &Layers<'_>) -> Result<(PathBuf, bool), UsageError> {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     match state {
-        Some(state) => Ok((state.join("idem/idem.db"), true)),
+        Some(state) => Ok(state.join("idem")),
         None => Err("HOME is not set, so there is no place for the store; name one with --store or IDEM_STORE".to_owned()),
     }
 }

@@ -1,7 +1,7 @@
 //! `idem run`.
 
 use super::notice::{self, Unknown};
-use super::{counting, dry_run, keeping};
+use super::{context, counting, dry_run, keeping};
 use crate::cli::exit;
 use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
@@ -29,7 +29,7 @@ use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_owner, wait_for_tree};
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, liveness, outer, proc};
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::{AnyStore, Location};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
@@ -59,10 +59,9 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         return dry_run::run(&layers, &around);
     }
     let speech = settings::speech(&layers).map_err(|e| anyhow!(e))?;
-    let (store_path, default_store) = settings::store_path(&layers).map_err(|e| anyhow!(e))?;
-    let mut batches =
-        |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
-    let spool_dir = super::key::spool_dir(&store_path);
+    let location = context::location(&layers)?;
+    let mut batches = |name: &str| keeping::batch_name(&location, name).map_err(|e| e.to_string());
+    let spool_dir = super::key::spool_dir(location.path());
     let (named, plan) = understand(&layers, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     // Never closed: the process is about to leave, and a close takes longer than the read did.
@@ -70,8 +69,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         plan: &plan,
         speech: &speech,
         presenter: &presenter,
-        path: store_path,
-        default_store,
+        location: &location,
         store: None,
         detach: plan.running.detach,
         buffered: false,
@@ -80,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
-    counting::outcome(&call.beside("-counts"), &plan.name.scope, &outcome);
+    counting::outcome(&location.beside("-counts"), &plan.name.scope, &outcome);
     let derived = named.source == KeySource::Derived;
     let code = finish(&mut call, outcome, derived);
     call.tell_of_lost();
@@ -132,9 +130,8 @@ struct Call<'a> {
     plan: &'a Plan,
     speech: &'a Speech,
     presenter: &'a Presenter<'a>,
-    path: PathBuf,
-    default_store: bool,
-    store: Option<SqliteStore>,
+    location: &'a Location,
+    store: Option<AnyStore>,
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
@@ -147,14 +144,8 @@ impl Call<'_> {
     fn locks(&self) -> PathBuf {
         match &self.store {
             Some(store) => store.paths().locks.clone(),
-            None => self.beside("-locks"),
+            None => self.location.beside("-locks"),
         }
-    }
-
-    fn beside(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(suffix);
-        PathBuf::from(path)
     }
 
     /// `--stdin buffer`. The front reads, since only it is in the terminal's foreground.
@@ -179,7 +170,7 @@ impl Call<'_> {
                 claim,
                 reason: OWNER_GONE.to_owned(),
             };
-            notice::tell_in_background(unknown, self.path.clone());
+            notice::tell_in_background(unknown, self.location.clone());
         }
     }
 
@@ -197,9 +188,9 @@ impl Caller for Call<'_> {
 
     fn store(&mut self) -> StoreResult<Option<&mut dyn Store>> {
         if self.store.is_none() {
-            self.store = SqliteStore::open_read(&self.path)?;
+            self.store = self.location.open_read()?;
         }
-        Ok(self.store.as_mut().map(|store| store as &mut dyn Store))
+        Ok(self.store.as_mut().map(AnyStore::port))
     }
 
     fn now(&self) -> Stamp {
@@ -263,8 +254,8 @@ impl Caller for Call<'_> {
         let at = clock::now();
         let mut first = false;
         // Who cannot write sees the same by looking, so a failure changes nothing.
-        let noted = SqliteStore::open_write(&self.path).and_then(|mut store| {
-            store.change(&self.plan.name, &mut |found| {
+        let noted = self.location.open_write().and_then(|mut store| {
+            store.port().change(&self.plan.name, &mut |found| {
                 first = found.is_some_and(|found| {
                     found.generation == generation && found.state == State::Running
                 });
@@ -286,7 +277,7 @@ impl Caller for Call<'_> {
 
     fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
         self.drop_store();
-        let paths = SqliteStore::prepare_place(&self.path)?;
+        let paths = self.location.prepare()?;
         self.buffer_stdin(paths.directory())?;
         let keeping = keeping::Keeping {
             plan: self.plan,
@@ -296,8 +287,10 @@ impl Caller for Call<'_> {
             first,
             front_pid: std::process::id().cast_signed(),
             parent_pid: std::os::unix::process::parent_id().cast_signed(),
+            location: self.location,
             note: self
-                .default_store
+                .location
+                .is_default()
                 .then(|| std::env::var_os("CI"))
                 .flatten()
                 .is_some(),

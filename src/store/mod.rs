@@ -1,4 +1,6 @@
 //! Adapters: the implementations of the engine's store port.
 
 pub mod glob;
+pub mod location;
+pub mod paths;
 pub mod sqlite;

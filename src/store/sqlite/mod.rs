@@ -19,7 +19,6 @@ mod tidy;
 mod tx;
 mod vfs;
 
-pub use place::Paths;
 pub use tidy::{Litter, Space};
 
 use crate::domain::name::{Generation, OpName, Scope};
@@ -32,6 +31,7 @@ use crate::engine::store::{
     OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
+use crate::store::paths::Paths;
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;

@@ -2,12 +2,12 @@
 //! taken.
 
 use super::fault::Tried;
-use super::place::Paths;
 use super::{SqliteStore, checkpoint_now, purge, wal_bytes};
 use crate::domain::name::Nonce;
 use crate::engine::store::{Guards, Store, StoreError, StoreResult};
 use crate::process::filesystem::is_open_elsewhere;
 use crate::process::spool::list_spool;
+use crate::store::paths::Paths;
 use rusqlite::Connection;
 use std::collections::HashSet;
 use std::fs;

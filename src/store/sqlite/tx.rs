@@ -1,13 +1,13 @@
 //! What a transaction can do: the statements that several changes share.
 
 use super::fault::{Fault, Tried};
-use super::place::Paths;
 use super::rows::{self, BODY, BODY_LEN, NAME, Stored};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::record::{OutputRef, Place};
 use crate::engine::detail::output_to_detail;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
+use crate::store::paths::Paths;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value as Json;
 use std::path::PathBuf;
