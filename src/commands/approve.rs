@@ -83,7 +83,7 @@ fn objection(
             record.generation
         ));
     }
-    if record.expired(&context.now) {
+    if record.expired(&context.now()) {
         return Some(format!(
             "the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one"
         ));
@@ -181,12 +181,12 @@ fn write(
                 proposal: Box::new(Proposal {
                     verdict,
                     decided_by: Some(decided_by.clone()),
-                    decided_at: Some(context.now.wall),
+                    decided_at: Some(context.now().wall),
                     note: note.clone(),
                     ..proposal.clone()
                 }),
                 events: vec![NewEvent {
-                    at: context.now.wall,
+                    at: context.now().wall,
                     kind: match verdict {
                         Verdict::Rejected => EventKind::Rejected,
                         Verdict::Approved | Verdict::Pending => EventKind::Approved,

@@ -34,8 +34,8 @@ pub struct Context {
     pub location: Location,
     /// The scope that was asked for by option, environment or configuration.
     pub scope: Option<Scope>,
-    /// The moment.
-    pub now: Stamp,
+    /// When this look began, by the clock of this machine.
+    began: Stamp,
 }
 
 impl Context {
@@ -51,8 +51,18 @@ impl Context {
         Ok(Context {
             location: location(layers)?,
             scope: scope(layers)?,
-            now: clock::now(),
+            began: clock::local(),
         })
+    }
+
+    /// The moment of this look, by the clock that the store's times are from.
+    pub fn now(&self) -> Stamp {
+        clock::by_store(self.began.clone())
+    }
+
+    /// Begins a new look.
+    pub fn look_again(&mut self) {
+        self.began = clock::local();
     }
 
     /// The operation with this key in the scope asked for.
@@ -71,6 +81,9 @@ impl Context {
 
     /// Begins to watch the store for changes. Look once more after this.
     pub fn watch(&self) -> Result<ChangeWatch> {
+        if self.location.is_shared() {
+            return Ok(ChangeWatch::by_looking());
+        }
         let locks = match self.read()? {
             Some(opened) => opened.locks(),
             None => self.location.beside("-locks"),

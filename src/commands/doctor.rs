@@ -328,7 +328,7 @@ fn operations(findings: &mut Findings, context: &Context, opened: &mut Opened) -
         .filter(|record| opened.view((*record).clone()).state() == State::Unknown)
         .collect();
     for record in unknown.iter().take(MOST_NAMED) {
-        let age = length(record.since.age(&context.now));
+        let age = length(record.since.age(&context.now()));
         findings.problem(
             "unknown",
             format!("the outcome of {} has been unknown for {age}", record.name),
@@ -379,7 +379,7 @@ fn running(
     record: &Record,
     limits: &BTreeMap<String, Duration>,
 ) {
-    let age = record.since.age(&context.now);
+    let age = record.since.age(&context.now());
     let runs = opened.view(record.clone()).state() == State::Running;
     if let Some(limit) = slow_limit(record, age, limits).filter(|_| runs) {
         findings.problem(
@@ -408,7 +408,7 @@ fn clock(findings: &mut Findings, context: &Context, opened: &mut Opened) -> Sto
     let Some(record) = records.first() else {
         return Ok(());
     };
-    let ahead = record.since.wall.0.saturating_sub(context.now.wall.0);
+    let ahead = record.since.wall.0.saturating_sub(context.now().wall.0);
     if ahead > CLOCK_SLACK_MS {
         let ahead = Duration::from_millis(ahead.unsigned_abs());
         findings.problem(

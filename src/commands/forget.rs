@@ -107,7 +107,7 @@ fn forget(
         detail.insert("source".to_owned(), ledger::source_value(&source));
         Change::Forget {
             events: vec![NewEvent {
-                at: context.now.wall,
+                at: context.now().wall,
                 kind: EventKind::Forgotten,
                 attempt: None,
                 detail,

@@ -55,7 +55,7 @@ fn collect(context: &Context, opened: &mut Opened) -> StoreResult<Done> {
     loop {
         let purged = store
             .port()
-            .purge(&context.now, RECORDS_A_BATCH, KEEP_EVENTS)?;
+            .purge(&context.now(), RECORDS_A_BATCH, KEEP_EVENTS)?;
         done.records += u64::from(purged.records);
         done.lines += u64::from(purged.lines);
         if !purged.more {

@@ -40,7 +40,7 @@ fn named(layers: &Layers<'_>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<
     let no_command = argv.is_empty();
     let around = Surroundings {
         env,
-        now: context.now.clone(),
+        now: context.now(),
         monotonic: clock::monotonic(),
         ancestry: Vec::new(),
         cwd: Vec::new(),

@@ -96,7 +96,7 @@ fn has_bytes(output: &OutputRef) -> bool {
 
 /// Why the code is none of the command's own.
 fn explain(view: &View, context: &Context) {
-    if let Some(refusal) = view.refusal(&context.now) {
+    if let Some(refusal) = view.refusal(&context.now()) {
         let record = &view.record;
         let pids = view.working();
         say_line(&say::refusal(

@@ -187,7 +187,7 @@ fn refusal(context: &Context, name: &OpName, found: Option<&View>) -> Option<Ref
             code: exit::NOT_FOUND,
         });
     };
-    match view.refusal(&context.now) {
+    match view.refusal(&context.now()) {
         Some(Refusal::Unknown) => None,
         Some(refusal) => {
             let pids = view.working();
@@ -233,9 +233,9 @@ fn resolution(
         output: stored.map(new_output).transpose()?,
         nonce,
         decided_by,
-        at: context.now.clone(),
+        at: context.now(),
         events: vec![NewEvent {
-            at: context.now.wall,
+            at: context.now().wall,
             kind: EventKind::Resolved,
             attempt: None,
             detail,

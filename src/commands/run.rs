@@ -26,7 +26,7 @@ use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
-use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, liveness, outer, proc};
 use crate::store::location::{AnyStore, Location};
@@ -74,6 +74,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         detach: plan.running.detach,
         buffered: false,
         watch: None,
+        pauses: ChangeWatch::by_looking(),
         line: WaitingLine::new(speech.quiet),
         lost: None,
     });
@@ -135,6 +136,8 @@ struct Call<'a> {
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
+    /// For what only a server can tell.
+    pauses: ChangeWatch,
     line: WaitingLine,
     /// The claim whose owner this call was the first to find gone.
     lost: Option<ClaimId>,
@@ -174,7 +177,15 @@ impl Call<'_> {
         }
     }
 
-    /// Waiting keeps no connection: its read mark would keep the log from being folded in.
+    /// Waiting keeps no connection to an embedded store: its read mark would keep the log from being
+    /// folded in.
+    fn rest_store(&mut self) {
+        if !self.location.is_shared() {
+            self.drop_store();
+        }
+    }
+
+    /// Nothing that is open may be carried across a fork.
     fn drop_store(&mut self) {
         if let Some(store) = self.store.take() {
             // A connection for reading has nothing to lose.
@@ -213,29 +224,30 @@ impl Caller for Call<'_> {
             return WaitEnd::LookAgain;
         };
         let locks = self.locks();
-        self.drop_store();
+        self.rest_store();
         let line = &mut self.line;
         let mut tell = || line.tell(|_| say::waits_for_caller(record, liveness, &clock::now()));
         let patience = &mut Patience::new(left(until)).telling(&mut tell);
-        let end = match liveness {
-            Liveness::TreeAlive { .. } => wait_for_tree(owner, &locks, &HashSet::new(), patience),
-            _ => wait_for_owner(owner, &locks, patience),
-        };
+        let end = wait_for_end(owner, liveness, &locks, &mut self.pauses, patience);
         self.line.erase();
         front_end(end)
     }
 
     fn wait_for_change(&mut self, record: &Record, until: Option<Duration>) -> WaitEnd {
         let locks = self.locks();
-        self.drop_store();
-        let Some(watch) = &mut self.watch else {
-            return match ChangeWatch::begin(&locks) {
-                Ok(watch) => {
-                    self.watch = Some(watch);
-                    WaitEnd::LookAgain
-                }
-                Err(_) => WaitEnd::TimedOut,
-            };
+        self.rest_store();
+        let watch = match &mut self.watch {
+            _ if self.location.is_shared() => &mut self.pauses,
+            Some(watch) => watch,
+            None => {
+                return match ChangeWatch::begin(&locks) {
+                    Ok(watch) => {
+                        self.watch = Some(watch);
+                        WaitEnd::LookAgain
+                    }
+                    Err(_) => WaitEnd::TimedOut,
+                };
+            }
         };
         let line = &mut self.line;
         let mut tell = || line.tell(|_| say::waits_for_approval(record, &clock::now()));

@@ -47,6 +47,13 @@ impl Location {
         }
     }
 
+    /// Whether other machines can use it as well.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Location::File { .. } => false,
+        }
+    }
+
     /// Opens for reading. None where there is no store yet; nothing is created then.
     pub fn open_read(&self) -> StoreResult<Option<AnyStore>> {
         match self {

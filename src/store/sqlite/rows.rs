@@ -352,6 +352,7 @@ fn read_owner(c: &mut Cells<'_>) -> Tried<Option<OwnerRef>> {
         tree_byte: c.unsigned()?,
         child: read_child(c)?,
         nonce: Nonce(c.next()?),
+        lease: None,
     }))
 }
 
