@@ -4,3 +4,4 @@ pub mod glob;
 pub mod location;
 pub mod paths;
 pub mod sqlite;
+mod transitions;
