@@ -3,5 +3,7 @@
 pub mod glob;
 pub mod location;
 pub mod paths;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 mod transitions;
