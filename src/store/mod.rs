@@ -5,5 +5,7 @@ pub mod location;
 pub mod paths;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "postgres")]
+pub mod server;
 pub mod sqlite;
 mod transitions;
