@@ -156,10 +156,33 @@ pub fn named(
     })
 }
 
+/// Two teams that share a server must not share a key by chance.
+pub const SCOPE_NEEDED: &str = "a store on a server needs a scope, which others who use it do not have; give --scope NAME, or set IDEM_SCOPE";
+
+/// How long a lease may be: shorter ones run out in a pause of the network, longer ones leave the others
+/// in the dark.
+const LEASES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
+
+/// `--lease`: how long an owner of whom nothing is heard counts as alive.
+pub fn lease(layers: &Layers<'_>) -> Result<Duration, UsageError> {
+    let lease = optional(layers, "lease", |text| {
+        let lease = values::duration(text).map_err(|e| e.to_string())?;
+        match (LEASES.0..=LEASES.1).contains(&lease) {
+            true => Ok(lease),
+            false => Err("a lease is from 1s to 24h long".to_owned()),
+        }
+    })?;
+    Ok(lease.unwrap_or(Duration::from_secs(60)))
+}
+
 /// `--scope`, else `IDEM_SCOPE`, else the configuration's, else the empty scope.
 pub fn scope(layers: &Layers<'_>) -> Result<Scope, UsageError> {
-    let Some(given) = layers.get("scope") else {
-        return Ok(Scope::default());
+    let shared = || matches!(store(layers), Ok(GivenStore::Server { .. }));
+    let given = match layers.get("scope") {
+        Some(given) if !given.value.is_empty() => given,
+        _ if shared() => return Err(SCOPE_NEEDED.to_owned()),
+        Some(given) => given,
+        None => return Ok(Scope::default()),
     };
     let from = layers.label("scope", &given.origin);
     // An empty variable is as good as none.

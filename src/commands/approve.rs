@@ -32,7 +32,7 @@ pub fn reject(matches: &ArgMatches) -> Result<i32> {
 
 fn decide(matches: &ArgMatches, verdict: Verdict) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let note = text(matches, "note")?.map(str::to_owned);
     let shown = text(matches, "generation")?.map(generation).transpose()?;
     // Looked at for reading first, so that a mistyped key makes no store.

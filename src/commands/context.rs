@@ -16,6 +16,8 @@ use crate::process::spool::{Recorder, Recording, spool_stem};
 use crate::process::waiting::ChangeWatch;
 use crate::process::{clock, facts, liveness};
 use crate::store::location::{AnyStore, Location};
+#[cfg(feature = "postgres")]
+use crate::store::{postgres::Target, server::ServerPlace};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
@@ -66,11 +68,14 @@ impl Context {
     }
 
     /// The operation with this key in the scope asked for.
-    pub fn name(&self, key: Key) -> OpName {
-        OpName {
+    pub fn name(&self, key: Key) -> Result<OpName> {
+        if self.location.is_shared() && self.scope.is_none() {
+            return Err(anyhow!(settings::SCOPE_NEEDED));
+        }
+        Ok(OpName {
             scope: self.scope.clone().unwrap_or_default(),
             key,
-        }
+        })
     }
 
     /// The store for reading; none where there is no store yet.
@@ -111,10 +116,32 @@ impl Context {
 pub fn location(layers: &Layers<'_>) -> Result<Location> {
     Ok(match settings::store(layers).map_err(|e| anyhow!(e))? {
         GivenStore::File { path, default } => Location::File { path, default },
-        GivenStore::Server { from, .. } => {
-            return Err(anyhow!("{from}: servers are not there yet; name a file"));
-        }
+        GivenStore::Server { url, from } => server(layers, &url, &from)?,
     })
+}
+
+/// A server, and what this machine keeps for it: a directory of the user's own for each.
+#[cfg(feature = "postgres")]
+fn server(layers: &Layers<'_>, url: &str, from: &str) -> Result<Location> {
+    let environment = |name: &str| layers.variable(name);
+    let target = Target::parse(url, &environment).map_err(|e| anyhow!("{from}: {e}"))?;
+    let state = settings::state_directory(layers).map_err(|e| anyhow!(e))?;
+    let local = state
+        .join(format!("postgres-{}", target.digest()))
+        .join("store");
+    let lease = settings::lease(layers).map_err(|e| anyhow!(e))?;
+    Ok(Location::Server(Box::new(ServerPlace {
+        target,
+        local,
+        lease,
+    })))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn server(_layers: &Layers<'_>, _url: &str, from: &str) -> Result<Location> {
+    Err(anyhow!(
+        "{from}: this idem was built without servers; name a file, or build it with the feature postgres"
+    ))
 }
 
 /// `--scope`, or what stands for it; none where nothing does.

@@ -6,7 +6,7 @@ use super::keeping::KEEP_EVENTS;
 use crate::cli::parse::flag;
 use crate::cli::stdout::print;
 use crate::engine::store::StoreResult;
-use crate::store::sqlite::Litter;
+use crate::store::litter::Litter;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};

@@ -114,6 +114,11 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         Ok(store) => store,
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
     };
+    store.set_deadline(
+        plan.limits
+            .deadline
+            .map(|at| at.saturating_sub(clock::monotonic())),
+    );
     let kept = match keeper::keep(store.port(), &mut hands, plan, &keeping.first) {
         Ok(kept) => kept,
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
@@ -133,7 +138,7 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     let _ = store
         .port()
         .purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
-    let _ = store.checkpoint_if_long();
+    let _ = store.tidy_up();
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
         release_callers();

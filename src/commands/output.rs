@@ -26,7 +26,7 @@ struct Which {
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let which = text(matches, "attempt")?.map(which).transpose()?;
     let streams = match (flag(matches, "stderr"), flag(matches, "both")) {
         (true, _) => Streams::Stderr,

@@ -104,7 +104,7 @@ fn exit_code(text: &str) -> Result<i32> {
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let answer = Answer::read(matches)?;
     if !matches!(answer, Answer::Succeeded(_)) && value(matches, "stdout").is_some() {
         return Err(anyhow!(

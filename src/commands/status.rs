@@ -118,7 +118,7 @@ fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) ->
         Err(_) if is_glob => return Ok(Asked::Many),
         Err(error) => return Err(error),
     };
-    let name = context.name(key);
+    let name = context.name(key)?;
     let Some(option) = LIST_OPTIONS.iter().find(|o| value(matches, o).is_some()) else {
         let exists = match (is_glob, store) {
             (false, _) => true,

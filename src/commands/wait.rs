@@ -28,7 +28,7 @@ use std::time::Duration;
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let started = clock::monotonic();
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let limit = text(matches, "wait")?
         .map(|text| values::duration_or_zero(text).map_err(|e| anyhow!("--wait: {e}")))
         .transpose()?;

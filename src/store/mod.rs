@@ -1,6 +1,7 @@
 //! Adapters: the implementations of the engine's store port.
 
 pub mod glob;
+pub mod litter;
 pub mod location;
 pub mod paths;
 #[cfg(feature = "postgres")]

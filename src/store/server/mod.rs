@@ -17,8 +17,7 @@ mod rows;
 mod schema;
 mod write;
 
-pub use pending::{Delivery, Fate};
-pub use schema::{grants, script};
+pub use schema::{grants, known as newest, script};
 
 use crate::domain::name::{Generation, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
@@ -30,6 +29,7 @@ use crate::engine::store::{
     OpenOutput, PastResult, Permit, PermitWish, Purged, Settlement, Step, Store, StoreResult,
 };
 use crate::process::clock;
+use crate::store::litter::{self, Known, Litter};
 use crate::store::paths::Paths;
 use crate::store::postgres::{Client, Param, Rows, Target};
 use fault::{Fault, Tried};
@@ -37,7 +37,7 @@ use lease::Heart;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long one call of the port may take. A claim that is not answered by then does not take place.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -134,6 +134,41 @@ impl ServerStore {
         self.deadline.map_or(DEFAULT_PATIENCE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             left.max(CALL_LIMIT)
+        })
+    }
+
+    /// Files on this machine that nobody needs any more: outputs and control files of claims that are over.
+    pub fn litter(&mut self) -> StoreResult<Vec<Litter>> {
+        let unreadable = |error| pending::unreadable(self.paths.directory(), &error);
+        let files = litter::list(&self.paths).map_err(unreadable)?;
+        let waiting = pending::nonces(&self.paths).map_err(unreadable)?;
+        let mut running = self.look(ServerStore::running_nonces)?;
+        running.extend(waiting);
+        let known = Known {
+            // What the server has needs no file here.
+            spooled: HashSet::new(),
+            running,
+            now: SystemTime::now(),
+        };
+        let paths = &self.paths;
+        Ok(files
+            .into_iter()
+            .filter(|file| !known.needs(paths, file))
+            .collect())
+    }
+
+    /// Bytes that the tables and their indexes take on the server.
+    pub fn taken_bytes(&mut self) -> StoreResult<u64> {
+        self.look(|store| {
+            let tables = ["operation", "output", "event", "guard", "permit"];
+            let names: Vec<String> = tables
+                .map(|table| store.within(&format!("@{table}")))
+                .into();
+            let sql = "SELECT coalesce(sum(pg_total_relation_size(name::regclass)), 0)::bigint \
+                FROM unnest($1) AS t(name)";
+            let names = Param::TextArray(names.iter().map(|name| Some(name.as_str())).collect());
+            let bytes: i64 = store.ask(sql, &[names])?.only()?.get(0)?;
+            Ok(bytes.cast_unsigned())
         })
     }
 

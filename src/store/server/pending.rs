@@ -13,6 +13,7 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{
     ClaimId, Fenced, NewOutput, OutputBody, Settlement, StoreError, StoreResult,
 };
+use crate::store::location::{Delivered, Delivery};
 use crate::store::paths::{Paths, beside};
 use crate::store::transitions::settle;
 use base64::Engine as _;
@@ -29,26 +30,6 @@ const INFIX: &str = "-pending-";
 
 /// The name of a file that is being written ends so.
 const UNFINISHED: &str = ".part";
-
-/// What became of one waiting result.
-#[derive(Debug)]
-pub struct Delivery {
-    /// Whose result it is.
-    pub name: OpName,
-    /// What became of it.
-    pub fate: Fate,
-}
-
-/// What became of a waiting result.
-#[derive(Debug)]
-pub enum Fate {
-    /// It is the record's now.
-    Delivered,
-    /// The record has moved on: only the ledger has it.
-    Superseded,
-    /// It goes on waiting.
-    Waits(StoreError),
-}
 
 /// Leaves a result for later, durably. Returns the file.
 pub fn write(paths: &Paths, claim: &ClaimId, settlement: &Settlement) -> io::Result<PathBuf> {
@@ -91,6 +72,15 @@ pub fn list(paths: &Paths) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The claims whose results wait on this machine.
+pub fn nonces(paths: &Paths) -> io::Result<Vec<Nonce>> {
+    let hex = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        Nonce::from_hex(name.rsplit_once('-')?.1)
+    };
+    Ok(list(paths)?.iter().filter_map(hex).collect())
+}
+
 impl ServerStore {
     /// Delivers what waits on this machine. One that another process delivers at this moment is passed
     /// over.
@@ -127,11 +117,11 @@ impl ServerStore {
         };
         self.begin(CALL_LIMIT);
         let fate = match self.settle_waiting(&claim, &settlement) {
-            Ok(Fenced::Done) => Fate::Delivered,
-            Ok(Fenced::Superseded | Fenced::Deferred { .. }) => Fate::Superseded,
-            Err(fault) => Fate::Waits(fault.tell(self.place())),
+            Ok(Fenced::Done) => Delivered::Now,
+            Ok(Fenced::Superseded | Fenced::Deferred { .. }) => Delivered::TooLate,
+            Err(fault) => Delivered::NotYet(fault.tell(self.place())),
         };
-        if !matches!(fate, Fate::Waits(_)) {
+        if !matches!(fate, Delivered::NotYet(_)) {
             let _ = fs::remove_file(path);
         }
         Ok(Some(Delivery {
@@ -163,7 +153,8 @@ impl ServerStore {
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+/// The message where a file of this machine cannot be read.
+pub fn unreadable(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Place(format!(
         "{} cannot be read ({error}); look at its permissions",
         path.display()

@@ -3,7 +3,7 @@
 use super::ServerStore;
 use super::fault::{Fault, Tried};
 use super::rows::{self, COLUMN_COUNT, COLUMNS, FoundRow};
-use crate::domain::name::{Generation, OpName, Scope};
+use crate::domain::name::{Generation, Nonce, OpName, Scope};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::Record;
 use crate::domain::time::UnixMs;
@@ -13,6 +13,7 @@ use crate::engine::store::{Filter, GuardKind, PastResult};
 use crate::store::glob;
 use crate::store::postgres::{Param, Row};
 use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
 
 /// Rows that one statement of a list reads: what both sides hold in memory.
 const ROWS_A_PAGE: i64 = 500;
@@ -178,6 +179,20 @@ impl ServerStore {
             ))
         };
         rows.iter().map(read).collect()
+    }
+
+    /// The claims that run, on whichever machine.
+    pub(super) fn running_nonces(&mut self) -> Tried<HashSet<Nonce>> {
+        let sql = self.within("SELECT nonce FROM @operation WHERE state = 'running'");
+        let rows = self.ask(&sql, &[])?;
+        let nonce = |row: Row<'_>| {
+            let bytes: &[u8] = row.get(0)?;
+            let nonce = bytes
+                .try_into()
+                .map_err(|_| Fault::Damaged("a nonce of another length"))?;
+            Ok(Nonce(nonce))
+        };
+        rows.iter().map(nonce).collect()
     }
 
     /// A part of the ledger, oldest first.

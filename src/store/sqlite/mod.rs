@@ -15,7 +15,8 @@ mod tidy;
 mod tx;
 mod vfs;
 
-pub use tidy::{Litter, Space};
+pub use place::prepare_beside;
+pub use tidy::Space;
 
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::State;

@@ -57,6 +57,18 @@ pub fn prepare(path: &Path) -> StoreResult<(Paths, Queue)> {
     Ok((paths, queue))
 }
 
+/// Makes a directory of this machine ready for the files of a store that is elsewhere: the lock file and
+/// what is recorded before it is brought there.
+pub fn prepare_beside(path: &Path) -> StoreResult<Paths> {
+    create_directory(path)?;
+    let Some((paths, _)) = look(path)? else {
+        let missing = io::Error::from(ErrorKind::NotFound);
+        return Err(unusable(split(path)?.0, &missing));
+    };
+    Queue::open(&paths.locks).map_err(|error| unusable(&paths.locks, &error))?;
+    Ok(paths)
+}
+
 fn split(path: &Path) -> StoreResult<(&Path, &std::ffi::OsStr)> {
     let Some(name) = path.file_name() else {
         return Err(StoreError::Place(format!(
