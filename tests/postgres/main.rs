@@ -4,6 +4,10 @@
 #[path = "../servers/mod.rs"]
 mod servers;
 
+mod endings;
+mod entering;
+mod pooled;
+mod protection;
 mod statements;
 
 use std::sync::OnceLock;
@@ -16,7 +20,11 @@ use servers::{supervised, tools};
 /// The cluster that the tests of this binary share; none where the programs are missing.
 fn shared() -> Option<&'static Cluster> {
     static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-    let start = || tools::present().then(|| Cluster::start(&Setup::default()));
+    let setup = Setup {
+        hba: &entering::HBA,
+        ..Setup::default()
+    };
+    let start = || tools::present().then(|| Cluster::start(&setup));
     SHARED.get_or_init(start).as_ref()
 }
 

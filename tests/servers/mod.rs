@@ -2,6 +2,7 @@
 //! `#[path = "../servers/mod.rs"] mod servers;`
 #![allow(dead_code, reason = "each suite uses its part")]
 
+pub mod certificates;
 pub mod cluster;
 pub mod pooler;
 pub mod supervised;

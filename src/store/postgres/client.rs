@@ -15,6 +15,9 @@ use super::wire::{Told, Wire};
 /// More warnings than these are not kept for one statement.
 const WARNING_LIMIT: usize = 100;
 
+/// A server reports a dozen or two.
+const PARAMETER_LIMIT: usize = 200;
+
 /// Longer replies than this, in bytes, are not kept.
 const REPLY_LIMIT: usize = 1 << 30;
 
@@ -43,9 +46,13 @@ impl Session {
         let (Ok(name), Ok(value)) = (body.name(), body.value()) else {
             return;
         };
+        let room = self.parameters.len() < PARAMETER_LIMIT;
         match self.parameters.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => value.clone_into(known),
-            None => self.parameters.push((name.to_owned(), value.to_owned())),
+            None if room => {
+                self.parameters.push((name.to_owned(), value.to_owned()));
+            }
+            None => {}
         }
     }
 }

@@ -338,7 +338,10 @@ fn begin(
     let mut session = Session::default();
     loop {
         match wire.receive()? {
-            Message::ReadyForQuery(_) => return Ok(session),
+            Message::ReadyForQuery(_) => {
+                wire.begin_session();
+                return Ok(session);
+            }
             Message::ParameterStatus(body) => session.set_parameter(&body),
             Message::BackendKeyData(body) => {
                 session.key = Some((body.process_id(), body.secret_key()));

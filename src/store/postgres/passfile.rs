@@ -121,3 +121,88 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const WANTED: Wanted<'static> = Wanted {
+        host: "db.example",
+        port: 5432,
+        database: "orders",
+        user: "me",
+    };
+
+    fn found(line: &str) -> Option<String> {
+        password(line.as_bytes(), WANTED).map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+    }
+
+    #[test]
+    fn a_line_fits_exactly_or_by_stars() {
+        for line in [
+            "db.example:5432:orders:me:pw",
+            "*:5432:orders:me:pw",
+            "db.example:*:*:*:pw",
+            "*:*:*:*:pw",
+            "*:*:*:*:pw\r",
+            "*:*:*:*:pw:more",
+            "d\\b.example:5432:orders:me:pw",
+        ] {
+            assert_eq!(found(line).as_deref(), Some("pw"), "{line}");
+        }
+        for line in [
+            "",
+            "#*:*:*:*:pw",
+            "db.example:5432:orders:you:pw",
+            "db.example:543:orders:me:pw",
+            "db.exampl:5432:orders:me:pw",
+            "db.*:5432:orders:me:pw",
+            "\\*:5432:orders:me:pw",
+            "*:*:*:*:",
+            "*:*:*:*",
+            "*",
+        ] {
+            assert_eq!(found(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_backslash_takes_the_meaning_from_what_follows() {
+        assert_eq!(
+            found("*:*:*:*:a\\:b\\\\c\\d\\").as_deref(),
+            Some("a:b\\cd\\")
+        );
+        let ipv6 = Wanted {
+            host: "::1",
+            ..WANTED
+        };
+        assert_eq!(password(b"\\:\\:1:*:*:*:pw", ipv6), Some(b"pw".to_vec()));
+        assert_eq!(password(b"::1:*:*:*:pw", ipv6), None);
+    }
+
+    #[test]
+    fn the_first_line_that_fits_counts_and_only_in_a_private_file() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("passfile");
+        let text = "# mine\nother:*:*:*:no\n*:*:orders:*:first\n*:*:*:*:second\n";
+        std::fs::write(&path, text).expect("written");
+        let set_mode = |mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).expect("set");
+        };
+        for mode in [0o600, 0o400] {
+            set_mode(mode);
+            assert_eq!(look_up(&path, WANTED), Found::Password("first".to_owned()));
+        }
+        for mode in [0o640, 0o604, 0o620] {
+            set_mode(mode);
+            let Found::Ignored(why) = look_up(&path, WANTED) else {
+                panic!("mode {mode:o} must be refused");
+            };
+            assert!(why.contains("chmod 0600"), "{why}");
+        }
+        assert_eq!(look_up(&place.path().join("none"), WANTED), Found::Nothing);
+        assert!(matches!(look_up(place.path(), WANTED), Found::Ignored(_)));
+    }
+}

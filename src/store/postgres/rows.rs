@@ -311,7 +311,8 @@ impl Collected {
             return Err(malformed());
         }
         let bytes = body.buffer_bytes().clone();
-        self.bytes = self.bytes.saturating_add(bytes.len());
+        let overhead = size_of::<RowData>() + size_of_val(values.as_slice());
+        self.bytes = self.bytes.saturating_add(bytes.len() + overhead);
         self.rows.rows.push(RowData { bytes, values });
         Ok(())
     }
@@ -322,7 +323,7 @@ impl Collected {
         self.rows.affected = count.unwrap_or(0);
     }
 
-    /// How many bytes the rows are so far.
+    /// How many bytes of memory the rows take so far.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

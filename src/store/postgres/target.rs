@@ -78,7 +78,7 @@ impl Target {
         let (tls, roots) = TlsMode::parse(
             parameters.take("sslmode").as_deref(),
             parameters.take("sslrootcert"),
-            home.as_deref(),
+            environment,
         )?;
         let passfile = parameters.take("passfile").map(PathBuf::from);
         let name = parameters.take("application_name");

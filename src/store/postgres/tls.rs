@@ -16,7 +16,7 @@ use rustls::{
 };
 
 use super::error::{PgError, one_line, reason};
-use super::parameters::Refused;
+use super::parameters::{Environment, Refused};
 use super::socket::Socket;
 
 /// Where systems keep the certificates that they trust, as one file.
@@ -47,8 +47,8 @@ pub enum Roots {
     File(PathBuf),
     /// The usual file, which need not be there where nothing has to be verified.
     Usual(Option<PathBuf>),
-    /// Those of this system.
-    System,
+    /// Those of this system; the file in which `SSL_CERT_FILE` says they are.
+    System(Option<PathBuf>),
 }
 
 impl TlsMode {
@@ -56,13 +56,18 @@ impl TlsMode {
     pub fn parse(
         mode: Option<&str>,
         roots: Option<String>,
-        home: Option<&Path>,
+        environment: Environment<'_>,
     ) -> Result<(TlsMode, Roots), Refused> {
-        let roots = match roots {
-            Some(system) if system == "system" => Roots::System,
-            Some(file) => Roots::File(PathBuf::from(file)),
-            None => Roots::Usual(home.map(|home| home.join(".postgresql/root.crt"))),
+        let path = |variable| {
+            let value = environment(variable).filter(|value| !value.is_empty());
+            value.map(PathBuf::from)
         };
+        let roots = match roots {
+            Some(system) if system == "system" => Roots::System(path("SSL_CERT_FILE")),
+            Some(file) => Roots::File(PathBuf::from(file)),
+            None => Roots::Usual(path("HOME").map(|home| home.join(".postgresql/root.crt"))),
+        };
+        let system = matches!(roots, Roots::System(_));
         let mode = match mode {
             Some("disable") => TlsMode::Disable,
             Some("allow") => TlsMode::Allow,
@@ -70,7 +75,7 @@ impl TlsMode {
             Some("require") => TlsMode::Require,
             Some("verify-ca") => TlsMode::VerifyCa,
             Some("verify-full") => TlsMode::VerifyFull,
-            None if roots == Roots::System => TlsMode::VerifyFull,
+            None if system => TlsMode::VerifyFull,
             None => TlsMode::Prefer,
             Some(_) => {
                 return Err(Refused::new(
@@ -80,7 +85,7 @@ impl TlsMode {
             }
         };
         // Anybody can have a certificate of theirs, so without its name it says nothing.
-        if roots == Roots::System && mode != TlsMode::VerifyFull {
+        if system && mode != TlsMode::VerifyFull {
             return Err(Refused::new(
                 "sslrootcert=system needs sslmode=verify-full".to_owned(),
             ));
@@ -181,17 +186,15 @@ fn trust(mode: TlsMode, roots: &Roots) -> Result<Option<Trust>, PgError> {
                     .to_owned(),
             ));
         }
-        Roots::System => return system_trust().map(Some),
+        Roots::System(named) => return system_trust(named.as_deref()).map(Some),
     };
     Trust::read(file).map(Some)
 }
 
-fn system_trust() -> Result<Trust, PgError> {
-    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let bundles = SYSTEM_BUNDLES.iter().map(PathBuf::from);
-    let file = named.into_iter().chain(bundles).find(|file| file.exists());
-    match file {
-        Some(file) => Trust::read(&file),
+fn system_trust(named: Option<&Path>) -> Result<Trust, PgError> {
+    let present = || SYSTEM_BUNDLES.iter().map(Path::new).find(|f| f.exists());
+    match named.or_else(present) {
+        Some(file) => Trust::read(file),
         None => Err(PgError::Tls(
             "this system has no file of trusted certificates; install ca-certificates or set sslrootcert to a file"
                 .to_owned(),

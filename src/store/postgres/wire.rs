@@ -14,6 +14,9 @@ use super::stream::Stream;
 /// A message that is longer than this is not read. PostgreSQL's values end at the same size.
 const MESSAGE_LIMIT: usize = 1 << 30;
 
+/// The same before the server has let us in: until then it can be anybody.
+const GREETING_LIMIT: usize = 64 * 1024;
+
 /// How much is read at once.
 const CHUNK: usize = 32 * 1024;
 
@@ -24,16 +27,19 @@ pub struct Wire {
     /// What has arrived and is not yet taken.
     input: BytesMut,
     chunk: Box<[u8]>,
+    limit: usize,
     /// The server's name in messages.
     peer: String,
 }
 
 impl Wire {
+    /// Begins with a stream on which no message has gone by.
     pub fn new(stream: Stream, peer: String) -> Wire {
         Wire {
             stream,
             input: BytesMut::new(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
+            limit: GREETING_LIMIT,
             peer,
         }
     }
@@ -46,6 +52,11 @@ impl Wire {
     /// Whether what is sent is protected from the network.
     pub fn is_tls(&self) -> bool {
         self.stream.is_tls()
+    }
+
+    /// From here on messages can be as long as values are.
+    pub fn begin_session(&mut self) {
+        self.limit = MESSAGE_LIMIT;
     }
 
     /// From here on everything ends at this moment.
@@ -69,7 +80,7 @@ impl Wire {
             // Looked at before the parser, which makes room for as much as a header announces.
             if let Some(header) = header {
                 let length = usize::try_from(header.len()).unwrap_or(usize::MAX);
-                if length > MESSAGE_LIMIT {
+                if length > self.limit {
                     return Err(self.protocol("a message that is too long"));
                 }
                 if self.input.len() > length
