@@ -12,6 +12,7 @@ pub mod layers;
 pub mod operation_json;
 pub mod options;
 pub mod parse;
+pub mod place;
 pub mod present;
 pub mod quote;
 pub mod render;

@@ -2,7 +2,8 @@
 
 use crate::cli::layers::Layers;
 use crate::cli::parse::value;
-use crate::cli::settings::{self, GivenStore};
+use crate::cli::place::{self, GivenStore};
+use crate::cli::settings;
 use crate::cli::stdout::reason;
 use crate::cli::view::View;
 use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
@@ -114,7 +115,7 @@ impl Context {
 
 /// Where the store is, by option, environment or configuration.
 pub fn location(layers: &Layers<'_>) -> Result<Location> {
-    Ok(match settings::store(layers).map_err(|e| anyhow!(e))? {
+    Ok(match place::store(layers).map_err(|e| anyhow!(e))? {
         GivenStore::File { path, default } => Location::File { path, default },
         GivenStore::Server { url, from } => server(layers, &url, &from)?,
     })
@@ -125,11 +126,11 @@ pub fn location(layers: &Layers<'_>) -> Result<Location> {
 fn server(layers: &Layers<'_>, url: &str, from: &str) -> Result<Location> {
     let environment = |name: &str| layers.variable(name);
     let target = Target::parse(url, &environment).map_err(|e| anyhow!("{from}: {e}"))?;
-    let state = settings::state_directory(layers).map_err(|e| anyhow!(e))?;
+    let state = place::state_directory(layers).map_err(|e| anyhow!(e))?;
     let local = state
         .join(format!("postgres-{}", target.digest()))
         .join("store");
-    let lease = settings::lease(layers).map_err(|e| anyhow!(e))?;
+    let lease = place::lease(layers).map_err(|e| anyhow!(e))?;
     Ok(Location::Server(Box::new(ServerPlace {
         target,
         local,
