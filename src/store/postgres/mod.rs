@@ -37,3 +37,6 @@ pub use error::PgError;
 pub use params::Param;
 pub use rows::{FromSql, Row, Rows};
 pub use target::Target;
+
+#[cfg(test)]
+mod tests;
