@@ -103,6 +103,7 @@ impl Locks {
             tree_byte: bytes[1],
             child: None,
             nonce,
+            lease: None,
         };
         Ok(Locks {
             file: locks,

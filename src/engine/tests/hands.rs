@@ -160,6 +160,7 @@ impl Hands for FakeHands {
             tree_byte: 2,
             child: Some(process),
             nonce: NONCE,
+            lease: None,
         }
     }
 
