@@ -190,8 +190,8 @@ fn children(parent: u32) -> Vec<u32> {
     let is_child = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name in parentheses can contain anything; behind it come the state and the parent.
-        let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-        fields.skip(1).next().and_then(|field| field.parse().ok()) == Some(parent)
+        let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+        fields.nth(1).and_then(|field| field.parse().ok()) == Some(parent)
     };
     numbers.filter(is_child).collect()
 }
