@@ -20,6 +20,7 @@ mod cancel;
 mod client;
 mod connect;
 mod error;
+mod names;
 mod parameters;
 mod params;
 mod passfile;
