@@ -177,14 +177,8 @@ fn a_server_that_dies_is_lost_and_comes_back() {
 
 #[test]
 fn a_standby_is_passed_over() {
-    if !tools::present() {
-        return;
-    }
     let Some(primary) = shared() else { return };
-    let standby = Cluster::start(&Setup::default());
-    standby.stop();
-    std::fs::write(standby.data().join("standby.signal"), "").unwrap();
-    standby.start_again();
+    let standby = primary.start_standby("follower");
     let alone = standby.url("postgres");
     assert_eq!(
         connect(&alone).unwrap().parameter("in_hot_standby"),
@@ -209,6 +203,42 @@ fn a_standby_is_passed_over() {
         connect(&both).unwrap().parameter("in_hot_standby"),
         Some("off")
     );
+    standby.promote();
+    let promoted = format!("{alone}?target_session_attrs=read-write");
+    until("the standby is a primary", || connect(&promoted).is_ok());
+}
+
+#[test]
+fn a_cancelled_wait_for_a_standby_is_a_success_with_a_warning() {
+    if !tools::present() {
+        return;
+    }
+    let setup = Setup {
+        conf: &["synchronous_standby_names = 'nobody'"],
+        ..Setup::default()
+    };
+    let cluster = Cluster::start(&setup);
+    let mut client = cluster.client("postgres");
+    let (pid, token) = (pid(&mut client), client.cancel_token().unwrap());
+    let committer = thread::spawn(move || {
+        let done = client.query("CREATE TABLE waited ()", &[], soon());
+        (done.map(drop), client.take_warnings())
+    });
+    let mut observer = cluster.client("postgres");
+    let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep'";
+    until("the commit waits", || {
+        !observer
+            .query(sql, &[Param::from(pid)], soon())
+            .unwrap()
+            .is_empty()
+    });
+    token.cancel(soon()).unwrap();
+    let (done, warnings) = committer.join().unwrap();
+    assert_eq!(done, Ok(()));
+    let warned = warnings
+        .iter()
+        .any(|w| w.severity == "WARNING" && w.sqlstate == "01000");
+    assert!(warned, "{warnings:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use idem::store::postgres::{Client, Target};
+use tempfile::TempDir;
 
 use super::supervised::{self, LIMIT, Supervised, until};
 use super::tools;
@@ -46,10 +47,45 @@ impl Cluster {
         );
         let port = supervised::free_port();
         configure(&data, place.path(), port, setup);
+        Cluster::launched(place, port)
+    }
+
+    /// Creates a standby that follows this server, asynchronously unless the primary names it in
+    /// `synchronous_standby_names`, and starts it.
+    pub fn start_standby(&self, name: &str) -> Cluster {
+        let place = supervised::directory();
+        let data = place.path().join("data");
+        let (basebackup, data_arg) = (tools::path("pg_basebackup"), data.to_str().unwrap());
+        let from = format!(
+            "host=127.0.0.1 port={} user={SUPERUSER} application_name={name}",
+            self.port
+        );
+        let mut command = vec![basebackup.to_str().unwrap(), "-D", data_arg, "-d", &from];
+        command.extend([
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+            "--write-recovery-conf",
+        ]);
+        supervised::prepare(place.path(), &command);
+        let port = supervised::free_port();
+        configure(&data, place.path(), port, &Setup::default());
+        Cluster::launched(place, port)
+    }
+
+    /// Makes a standby a primary.
+    pub fn promote(&self) {
+        self.batch("postgres", "SELECT pg_promote()");
+    }
+
+    fn launched(place: TempDir, port: u16) -> Cluster {
+        let data = place.path().join("data");
         let postgres = tools::path("postgres");
-        let server = Supervised::new(place, "QUIT", &[postgres.to_str().unwrap(), "-D", data_arg]);
+        let command = [postgres.to_str().unwrap(), "-D", data.to_str().unwrap()];
         let cluster = Cluster {
-            server,
+            server: Supervised::new(place, "QUIT", &command),
             port,
             databases: AtomicU32::new(0),
         };
@@ -190,8 +226,8 @@ fn children(parent: u32) -> Vec<u32> {
     let is_child = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name in parentheses can contain anything; behind it come the state and the parent.
-        let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-        fields.skip(1).next().and_then(|field| field.parse().ok()) == Some(parent)
+        let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+        fields.nth(1).and_then(|field| field.parse().ok()) == Some(parent)
     };
     numbers.filter(is_child).collect()
 }

@@ -2,6 +2,8 @@
 # is also the end of the test's process, the server ends at once and its directory is deleted.
 # $1: the directory; $2: the signal that ends the server at once; the rest: the server's command.
 place=$1 signal=$2
+# The shell tells of jobs that were killed.
+exec 2>>"$place/log"
 shift 2
 server=
 while read -r word; do

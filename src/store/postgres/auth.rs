@@ -111,7 +111,7 @@ fn scram(wire: &mut Wire, body: &AuthenticationSaslBody, password: &str) -> Resu
     let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
     let mut message = BytesMut::new();
     frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut message)
-        .map_err(|error| PgError::from_io(&error, wire.peer()))?;
+        .map_err(|error| wire.malformed(&error))?;
     wire.send(&message)?;
     let challenge = match wire.receive()? {
         Message::AuthenticationSaslContinue(body) => body,
@@ -120,10 +120,10 @@ fn scram(wire: &mut Wire, body: &AuthenticationSaslBody, password: &str) -> Resu
     };
     scram
         .update(challenge.data())
-        .map_err(|error| PgError::from_io(&error, wire.peer()))?;
+        .map_err(|error| wire.malformed(&error))?;
     message.clear();
     frontend::sasl_response(scram.message(), &mut message)
-        .map_err(|error| PgError::from_io(&error, wire.peer()))?;
+        .map_err(|error| wire.malformed(&error))?;
     wire.send(&message)?;
     match wire.receive()? {
         Message::AuthenticationSaslFinal(body) => scram.finish(body.data()).map_err(|_| {

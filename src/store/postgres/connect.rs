@@ -1,7 +1,7 @@
 //! From a target to a session: which server, which protection, who we are.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use super::address::{Host, Place};
 use super::auth::{authenticate, is_local};
 use super::client::{Client, Session};
 use super::error::{PgError, reason};
+use super::names::resolve;
 use super::socket::Socket;
 use super::stream::Stream;
 use super::target::{SessionAttrs, Target};
@@ -149,15 +150,14 @@ fn routes(target: &Target, host: &Host) -> Result<Vec<Route>, PgError> {
         local.mode = TlsMode::Disable;
         return Ok(vec![local]);
     };
-    let addresses = (name.as_str(), host.port)
-        .to_socket_addrs()
-        .map_err(|error| {
-            PgError::Unreachable(format!(
-                "the host {name} is not known: {}; correct the name, or look at the name server",
-                reason(&error)
-            ))
-        })?;
+    let addresses = resolve(name, host.port).map_err(|error| {
+        PgError::Unreachable(format!(
+            "the host {name} is not known: {}; correct the name, or look at the name server",
+            reason(&error)
+        ))
+    })?;
     Ok(addresses
+        .into_iter()
         .map(|address| route(Endpoint::Network(address), name))
         .collect())
 }

@@ -20,6 +20,7 @@ mod cancel;
 mod client;
 mod connect;
 mod error;
+mod names;
 mod parameters;
 mod params;
 mod passfile;
@@ -37,3 +38,6 @@ pub use error::PgError;
 pub use params::Param;
 pub use rows::{FromSql, Row, Rows};
 pub use target::Target;
+
+#[cfg(test)]
+mod tests;

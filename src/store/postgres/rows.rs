@@ -337,3 +337,72 @@ impl Collected {
 fn malformed() -> PgError {
     PgError::Protocol("the PostgreSQL server sent rows that cannot be understood".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Reads bytes as every type there is; whatever they are, nothing may panic.
+    fn read_as_all(bytes: &[u8]) -> usize {
+        [
+            <&str>::from_sql(bytes).is_some(),
+            i64::from_sql(bytes).is_some(),
+            i32::from_sql(bytes).is_some(),
+            bool::from_sql(bytes).is_some(),
+            f64::from_sql(bytes).is_some(),
+            Vec::<Option<&str>>::from_sql(bytes).is_some(),
+            Vec::<&[u8]>::from_sql(bytes).is_some(),
+            Vec::<Option<i64>>::from_sql(bytes).is_some(),
+            Vec::<i32>::from_sql(bytes).is_some(),
+        ]
+        .iter()
+        .filter(|read| **read)
+        .count()
+    }
+
+    fn numbers(numbers: &[i32]) -> Vec<u8> {
+        numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn arrays_that_lie_are_none() {
+        let one = numbers(&[1, 0, 23, 1, 1, 4, 7]);
+        assert_eq!(Vec::<i32>::from_sql(&one), Some(vec![7]));
+        for lie in [
+            vec![],
+            numbers(&[1, 0, 23, 2, 1, 4, 7]),
+            numbers(&[1, 0, 23, 1, 1, 4, 7, 8]),
+            numbers(&[1, 0, 23, 1, 1, 5, 7]),
+            numbers(&[1, 0, 23, 1, 1, i32::MAX, 7]),
+            numbers(&[1, 0, 23, i32::MAX, 1]),
+            numbers(&[1, 0, 23, -1, 1]),
+            numbers(&[2, 0, 23, 1, 1, 1, 1, 4, 7]),
+            numbers(&[0, 0, 23, 1]),
+        ] {
+            assert_eq!(Vec::<i32>::from_sql(&lie), None, "{lie:?}");
+        }
+        assert_eq!(
+            Vec::<i32>::from_sql(&numbers(&[1, 1, 23, 1, 1, -1])),
+            None,
+            "NULL is no number"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64), head in 0..3) {
+            read_as_all(&bytes);
+            let array = [numbers(&[head, 0, 25, 2, 1]), bytes].concat();
+            read_as_all(&array);
+        }
+
+        #[test]
+        fn numbers_are_read_as_they_are(long: i64, double: f64) {
+            prop_assert_eq!(i64::from_sql(&long.to_be_bytes()), Some(long));
+            prop_assert_eq!(i32::from_sql(&long.to_be_bytes()), i32::try_from(long).ok());
+            let read = f64::from_sql(&double.to_be_bytes()).map(f64::to_bits);
+            prop_assert_eq!(read, Some(double.to_bits()));
+        }
+    }
+}

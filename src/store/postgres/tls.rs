@@ -167,7 +167,18 @@ pub fn tell(error: &Error, peer: &str) -> PgError {
             "it is not valid yet; look at the server's certificate and at this machine's clock"
                 .to_owned()
         }
-        other => one_line(format!("{other:?}").as_bytes()),
+        // Errors of the library below have no type here.
+        other => match format!("{other:?}") {
+            name if name.contains("CaUsedAsEndEntity") => {
+                "it is not signed by a certificate of sslrootcert but by itself; to trust it, put a copy of it into sslrootcert"
+                    .to_owned()
+            }
+            name if name.contains("UnsupportedCertVersion") => {
+                "it is of an old form (X.509 version 1); make a new one, with a subject alternative name"
+                    .to_owned()
+            }
+            name => one_line(name.as_bytes()),
+        },
     };
     PgError::Tls(format!("the certificate of {peer} is refused: {why}"))
 }

@@ -1,6 +1,6 @@
 //! Messages over a stream.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -75,8 +75,7 @@ impl Wire {
     /// The next message.
     pub fn receive(&mut self) -> Result<Message, PgError> {
         loop {
-            let header =
-                Header::parse(&self.input).map_err(|error| PgError::from_io(&error, &self.peer))?;
+            let header = Header::parse(&self.input).map_err(|error| self.malformed(&error))?;
             // Looked at before the parser, which makes room for as much as a header announces.
             if let Some(header) = header {
                 let length = usize::try_from(header.len()).unwrap_or(usize::MAX);
@@ -84,8 +83,8 @@ impl Wire {
                     return Err(self.protocol("a message that is too long"));
                 }
                 if self.input.len() > length
-                    && let Some(message) = Message::parse(&mut self.input)
-                        .map_err(|error| PgError::from_io(&error, &self.peer))?
+                    && let Some(message) =
+                        Message::parse(&mut self.input).map_err(|error| self.malformed(&error))?
                 {
                     return Ok(message);
                 }
@@ -111,6 +110,11 @@ impl Wire {
         let mut message = BytesMut::new();
         frontend::terminate(&mut message);
         let _ = self.send(&message);
+    }
+
+    /// The parser's word for it: nothing failed but the message.
+    pub fn malformed(&self, error: &io::Error) -> PgError {
+        self.protocol(&format!("what cannot be understood: {error}"))
     }
 
     /// The server sent something that it must not send.
