@@ -12,8 +12,8 @@ use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
 
 const SHOWN_COMMAND_CHARS: usize = 80;
-/// What fits into a row of 80 columns behind `idem: waiting for approval, `.
-const MOST_HINT_CHARS: usize = 48;
+/// What fits into a row of 80 columns with the words and the time beside it.
+const MOST_HINT_CHARS: usize = 43;
 
 /// What to do about an outcome that nobody knows.
 pub fn about_unknown(name: &OpName) -> String {
@@ -128,11 +128,11 @@ pub fn waits_for_caller(record: &Record, liveness: &Liveness, now: &Stamp) -> St
 pub fn waits_for_approval(record: &Record, now: &Stamp) -> String {
     let hint = format!("idem approve {}", quote::operation(&record.name));
     let hint = match hint.chars().count() {
-        ..=MOST_HINT_CHARS => hint,
-        _ => "idem status --state held".to_owned(),
+        ..=MOST_HINT_CHARS => format!("`{hint}`"),
+        _ => "approval: `idem status --state held`".to_owned(),
     };
     format!(
-        "waiting for approval, `{hint}`: held {}{}",
+        "waiting for {hint}, held {}{}",
         when::length(record.since.age(now)),
         whose(record)
     )

@@ -262,7 +262,10 @@ impl<'a> Child<'a> {
         let again = self.tell();
         let mirrors: Vec<_> = self.session.mirrors.poll_fds().collect();
         fds.extend(mirrors.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
-        poll(&mut fds, again.into_iter().chain(self.until_next_timer()).min());
+        poll(
+            &mut fds,
+            again.into_iter().chain(self.until_next_timer()).min(),
+        );
         // Output first: what the child wrote before it ended belongs before its end.
         for (stream, fd) in [(Stream::Stdout, &fds[3]), (Stream::Stderr, &fds[4])] {
             if fd.revents != 0 {

@@ -16,6 +16,9 @@ const SAY_AFTER: Duration = Duration::from_secs(60);
 /// Columns of a terminal that does not tell.
 const ASSUMED_COLUMNS: usize = 80;
 
+/// What is left free at the end of a row, for the `^C` that the terminal shows behind the line.
+const FREE_COLUMNS: usize = 3;
+
 /// Stands at the end of a line that was cut.
 const CUT: &str = "...";
 
@@ -193,7 +196,7 @@ fn clean(what: &str) -> String {
 /// As much as is sure to fit in one row: a line that wraps could not be taken away.
 fn one_row(what: &str, columns: usize) -> String {
     let text = clean(what);
-    let room = columns.saturating_sub(1);
+    let room = columns.saturating_sub(FREE_COLUMNS);
     if width(&text) <= room {
         return text;
     }
@@ -286,11 +289,11 @@ mod tests {
     #[test]
     fn a_line_never_fills_its_row() {
         for (what, columns, row) in [
-            ("abcdef", 13, "idem: abcdef"),
-            ("abcdef", 12, "idem: ab..."),
-            ("\u{e4}\u{e4}\u{e4}\u{e4}", 14, "idem: \u{e4}\u{e4}..."),
+            ("abcdef", 15, "idem: abcdef"),
+            ("abcdef", 14, "idem: ab..."),
+            ("\u{e4}\u{e4}\u{e4}\u{e4}", 16, "idem: \u{e4}\u{e4}..."),
             ("a\u{1b}[2J\nb", 80, "idem: a [2J b"),
-            ("abcdef", 3, ".."),
+            ("abcdef", 5, ".."),
             ("abcdef", 0, ""),
         ] {
             assert_eq!(one_row(what, columns), row);

@@ -1,9 +1,7 @@
 //! Hands that only write down what they are asked to do, and a clock that they move themselves.
 
 use super::super::environment::ChildContext;
-use super::super::hands::{
-    AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role,
-};
+use super::super::hands::{AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role};
 use super::super::store::{NewOutput, OutputBody};
 use super::{Log, NONCE, S, stamp};
 use crate::domain::name::{Generation, Nonce};
@@ -243,7 +241,7 @@ impl Hands for FakeHands {
     fn pause(&mut self, delay: Duration, before: Before<'_>) {
         let before = match before {
             Before::Attempt(number, _) => format!("attempt {number}"),
-            Before::Probe => "asking".into(),
+            Before::Probe => "the probe".into(),
         };
         self.say(format!("pause {delay:?} for {before}"));
         self.clock += delay;

@@ -125,11 +125,17 @@ mod tests {
         };
         let left = Duration::from_millis(1500);
         for (before, said) in [
-            (Before::Attempt(2, "exit 75"), "attempt 2 in 2s, after exit 75"),
+            (
+                Before::Attempt(2, "exit 75"),
+                "attempt 2 in 2s, after exit 75",
+            ),
             (Before::Attempt(2, ""), "attempt 2 in 2s"),
             (Before::Probe, "probe asked again in 2s"),
         ] {
-            assert_eq!(waits_out(before, &name, left), format!("waiting for pay: {said}"));
+            assert_eq!(
+                waits_out(before, &name, left),
+                format!("waiting for pay: {said}")
+            );
         }
         let said = waits_for_helper(Role::Probe, &name, 12, Duration::from_secs(72));
         assert_eq!(said, "waiting for pay: probe running 1m 12s, pid 12");
