@@ -318,7 +318,7 @@ function __fish_idem_live
     set -l typed (commandline -ct | string replace -r -- '^--[a-z-]+=' '')
     command idem __complete $argv[1] "=$typed" $words[2..-1] 2>/dev/null
 end
-complete -c idem -n "__fish_idem_needs_command" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "not __fish_seen_subcommand_from run status log output wait resolve approve reject forget key batch task breaker explain stats gc doctor export import completions man" -l profile -x -a "(__fish_idem_live profiles)"
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -x -a "(__fish_idem_live keys)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l scope -x -a "(__fish_idem_live scopes)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l task -x -a "(__fish_idem_live tasks)"

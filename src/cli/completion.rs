@@ -123,8 +123,10 @@ fn fish(script: &str) -> String {
     let mut add = |condition: &str, what: &str| {
         out.push_str(&format!("complete -c idem -n \"{condition}\" {what}\n"));
     };
+    let names: Vec<&str> = verbs::ALL.iter().map(|verb| verb.name).collect();
+    // fish's own condition for the place before the verb fails at an option that still lacks its value.
     add(
-        "__fish_idem_needs_command",
+        &format!("not __fish_seen_subcommand_from {}", names.join(" ")),
         "-l profile -x -a \"(__fish_idem_live profiles)\"",
     );
     for verb in verbs::ALL {
