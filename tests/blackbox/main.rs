@@ -32,6 +32,7 @@ mod pump;
 mod replay;
 mod retries;
 mod screen;
+mod screens;
 mod signals;
 mod single_flight;
 mod stats;
