@@ -16,6 +16,7 @@ mod disk;
 mod dry_run;
 mod ending;
 mod explain;
+mod exposition;
 mod gc;
 mod guards;
 mod hold;
