@@ -9,6 +9,7 @@ pub mod explain;
 pub mod guard_text;
 pub mod json_out;
 pub mod layers;
+pub mod live;
 pub mod operation_json;
 pub mod options;
 pub mod parse;

@@ -459,6 +459,11 @@ const MORE: &[(&str, &str)] = &[
         "Key, decision, reason, exit code, generation and source, in one write.",
     ),
     (
+        "detach",
+        "Prints the key, also where another call runs it already; idem wait\n\
+         and idem output have the result.",
+    ),
+    (
         "on-unknown",
         "A shell command, told of each once by IDEM_OPERATION,\n\
          IDEM_GENERATION and IDEM_REASON, for at most 30 seconds.",

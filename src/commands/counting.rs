@@ -24,7 +24,7 @@ pub fn outcome<T>(path: &Path, scope: &Scope, outcome: &Outcome<T>) {
         Outcome::Replayed { .. } => Count::Replay,
         Outcome::Waited { .. } | Outcome::WaitedPast { .. } => Count::Wait,
         Outcome::Refused { refusal, .. } => Count::of_refusal(*refusal),
-        Outcome::Skipped => Count::Skip,
+        Outcome::Skipped | Outcome::UnderWay { .. } => Count::Skip,
         Outcome::Executed(_) => return,
     };
     note(path, scope, count);

@@ -13,7 +13,7 @@ use crate::domain::record::OutputRef;
 use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
 use crate::engine::environment::ChildContext;
-use crate::engine::hands::{Cancelled, Hands};
+use crate::engine::hands::{Cancelled, Hands, Role};
 use crate::engine::keeper::{self, Executed, Kept};
 use crate::engine::plan::Plan;
 use crate::engine::store::{ClaimId, GuardKind, NewOutput, OpenOutput, OutputBody, StoreResult};
@@ -281,7 +281,7 @@ fn fallback(
         ancestry: &keeping.plan.ancestry,
     };
     let limit = keeping.plan.limits.timeout.unwrap_or(FALLBACK_LIMIT);
-    let end = hands.helper(command, &context, limit);
+    let end = hands.helper(Role::Fallback, command, &context, limit);
     let code = match end.exit {
         Some(Exit::Code(code)) => code,
         Some(Exit::Signal(signal)) => exit::SIGNAL_BASE + signal,

@@ -365,7 +365,9 @@ fn class_for_outer(outcome: &front::Outcome<KeeperEnd>) -> Option<(Class, Option
     };
     match outcome {
         front::Outcome::Executed(KeeperEnd::Lost { .. }) => Some((Class::Uncertain, None)),
-        front::Outcome::Executed(_) | front::Outcome::Skipped => None,
+        front::Outcome::Executed(_) | front::Outcome::Skipped | front::Outcome::UnderWay { .. } => {
+            None
+        }
         front::Outcome::Refused { refusal, .. } => Some((refusal_class(*refusal), None)),
         front::Outcome::Replayed { record, .. } | front::Outcome::Waited { record } => {
             Some((settled(record.state, record.class), record.retry_at))
@@ -388,6 +390,9 @@ fn present(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: boo
     match outcome {
         front::Outcome::Executed(end) => ended(presenter, end),
         front::Outcome::Skipped => presenter.answer(Answer::Skipped, None),
+        front::Outcome::UnderWay { generation } => {
+            presenter.answer(Answer::Detached(generation), None)
+        }
         front::Outcome::Refused {
             refusal,
             name,

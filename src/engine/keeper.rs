@@ -7,7 +7,7 @@ use super::ending::CallerEnd;
 use super::environment::ChildContext;
 use super::event::{EventKind, NewEvent};
 use super::guards::{self, Guarded};
-use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
+use super::hands::{AttemptEnd, Before, Hands, HelperEnd, HowEnded, Role};
 use super::ledger;
 use super::plan::Plan;
 use super::store::{Fenced, NewOutput, Step as StoreStep, Store, StoreError, StoreResult};
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
                 Step::Probe => self.probe(),
                 Step::Grant => self.grant(),
                 Step::Cleanup => self.cleanup(),
-                Step::Pause(delay) => self.pause(delay),
+                Step::Pause(delay) => self.pause(delay, execution.asks_again()),
                 Step::Settle(settled) => return settled,
             };
             let attempted = matches!(event, Event::Attempted(_));
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
             return alive;
         }
         let command = self.plan.helpers.probe.clone().unwrap_or_default();
-        let end = self.helper(&command);
+        let end = self.helper(Role::Probe, &command);
         let answer = answer_of(&end);
         self.event(
             EventKind::Probed,
@@ -409,7 +409,7 @@ impl<'a> Run<'a> {
             return alive;
         }
         let command = self.plan.helpers.cleanup.clone().unwrap_or_default();
-        let end = self.helper(&command);
+        let end = self.helper(Role::Cleanup, &command);
         self.hands.discard(&end.stdout);
         let done = end.exit == Some(Exit::Code(0));
         let word = if done { "done" } else { "failed" };
@@ -431,7 +431,7 @@ impl<'a> Run<'a> {
         matches!(self.write_step(step), Ok(Fenced::Done))
     }
 
-    fn helper(&mut self, command: &OsString) -> HelperEnd {
+    fn helper(&mut self, role: Role, command: &OsString) -> HelperEnd {
         let ancestry = claim::ancestry(self.hands, self.plan);
         let now = self.hands.monotonic();
         let remaining = self.claim.deadline.map(|at| at.saturating_sub(now));
@@ -447,8 +447,9 @@ impl<'a> Run<'a> {
             deadline_unix_ms: claim::handed_down_deadline(self.hands, self.claim.deadline),
             ancestry: &ancestry,
         };
+        let limit = limit.unwrap_or(HELPER_LIMIT);
         self.hands
-            .helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
+            .helper(role, OsStr::new(command), &context, limit)
     }
 
     /// Asks for one more attempt what all calls share: breaker, task and budget.
@@ -478,9 +479,15 @@ impl<'a> Run<'a> {
         Event::Granted(self.refused.is_none())
     }
 
-    fn pause(&mut self, delay: Duration) -> Event {
+    fn pause(&mut self, delay: Duration, asks_again: bool) -> Event {
         self.event(EventKind::Paused, None, ledger::paused(delay));
-        self.hands.pause(delay);
+        let last = self.last.as_ref();
+        let reason = last.map_or("", |last| last.classified.reason.as_str());
+        let before = match asks_again {
+            true => Before::Probe,
+            false => Before::Attempt(self.number + 1, reason),
+        };
+        self.hands.pause(delay, before);
         Event::Paused
     }
 }

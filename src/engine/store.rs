@@ -165,6 +165,9 @@ pub struct NewProposal {
     pub source: Source,
     /// What a person decides about.
     pub proposal: Proposal,
+    /// Something half done may be left by an earlier attempt, of whichever command, that no cleanup has
+    /// followed: what is approved finds it.
+    pub dirty: bool,
     /// When.
     pub at: Stamp,
     /// Written to the ledger in the same transaction.

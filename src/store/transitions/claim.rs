@@ -190,7 +190,7 @@ fn proposed_record(
         retry_at: None,
         output: None,
         attempts: kept.map_or(0, |record| record.attempts),
-        dirty: kept.is_some_and(|record| record.dirty),
+        dirty: new.dirty,
         owner: None,
         source: new.source.clone(),
         proposal: Some(new.proposal.clone()),
