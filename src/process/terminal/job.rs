@@ -285,7 +285,9 @@ impl Job {
         self.take_back(link);
         self.terminal = None;
         self.suspended = None;
-        if borrower.is_some() || self.asked.is_some() || self.is_stopped() {
+        // The kernel's stop of the lifeline may have been told before the loss: then it passed for one
+        // of the child's own, which stops the front.
+        if borrower.is_some() || self.asked.is_some() || self.front_stops {
             self.continue_child();
         }
         self.asked = None;
