@@ -466,6 +466,13 @@ pub trait Store {
     /// `attempt_ended` events of the step's output get its place as their `output`.
     fn step(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced>;
 
+    /// Whether a claim still keeps everybody else away: asked right before something starts under it. A
+    /// store whose claims have leases renews one that may have run out, for instance because the machine
+    /// slept since the claim was made.
+    fn still_holds(&mut self, _claim: &ClaimId) -> StoreResult<bool> {
+        Ok(true)
+    }
+
     /// Ends an execution durably. Fenced: generation and nonce match and the state is running or
     /// unknown. Repeating one's own settle is `Done` and changes nothing. `guards` runs in the same
     /// transaction, only if the fence let it through. The `settled` event (added if it is missing) gets
