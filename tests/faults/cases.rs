@@ -68,7 +68,7 @@ fn acts(role: Role, step: Step) -> Vec<Act> {
     if role == Role::Child {
         return acts;
     }
-    acts.extend(step.errors().iter().copied().map(Act::Fail));
+    acts.extend(step.errors().map(Act::Fail));
     if step.fills_disk() {
         acts.push(Act::FailOn(libc::ENOSPC));
     }

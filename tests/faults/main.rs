@@ -168,6 +168,12 @@ fn nothing_happens_twice_whatever_dies_or_fails() {
     let (tried, broken) = attempt_all(&cases);
     println!("{}", cases::summary(&tried));
     let told: Vec<&str> = broken.iter().take(TOLD).map(String::as_str).collect();
+    for broken in broken.iter().skip(TOLD) {
+        println!(
+            "also {}\n",
+            broken.lines().take(2).collect::<Vec<_>>().join(": ")
+        );
+    }
     assert!(
         broken.is_empty(),
         "{} of {} went wrong:\n\n{}",

@@ -8,12 +8,17 @@ use libc::{
 /// `F_DUPFD_CLOEXEC`.
 const DUPLICATE: i32 = libc::F_DUPFD_CLOEXEC;
 
-/// A kind of system call. The commands of fcntl(2) are calls of their own.
+/// A kind of system call. The commands of fcntl(2) are calls of their own, and so are reads and writes of
+/// pipes and the like, which no disk can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
     nr: i64,
     command: i32,
+    off_disk: bool,
 }
+
+/// Calls on a descriptor that may be a file or not.
+const EITHER: &[i64] = &[libc::SYS_read, libc::SYS_write, libc::SYS_close];
 
 /// Calls by their number, with the errors that they are tried with. What is missing here and not among
 /// [`HARMLESS`] is a point to be killed at, and never fails.
@@ -119,7 +124,8 @@ const COMMANDS: &[(i32, &str, &[i32])] = &[
 /// Errors that mean "try again": the call must go as if nothing had been.
 const AGAIN: &[&str] = &[
     "read",
-    "write",
+    "read:pipe",
+    "write:pipe",
     "poll",
     "ppoll",
     "recvfrom",
@@ -132,22 +138,22 @@ const AGAIN: &[&str] = &[
 ];
 
 impl Step {
-    /// A call with this number and second argument.
-    pub fn new(nr: i64, argument: u64) -> Step {
-        let command = if nr == libc::SYS_fcntl {
-            argument as i32
-        } else {
-            0
-        };
-        Step { nr, command }
+    /// A call with this number and second argument; `on_disk` tells of its first.
+    pub fn new(nr: i64, argument: u64, on_disk: impl FnOnce() -> bool) -> Step {
+        Step {
+            nr,
+            command: match nr {
+                libc::SYS_fcntl => argument as i32,
+                _ => 0,
+            },
+            off_disk: EITHER.contains(&nr) && !on_disk(),
+        }
     }
 
     /// Whether it is a step at all.
     pub fn matters(self, args: &[u64; 6]) -> bool {
         if self.nr == libc::SYS_fcntl {
-            return COMMANDS
-                .iter()
-                .any(|(command, ..)| *command == self.command);
+            return self.command().is_some();
         }
         // Memory that no file stands behind is the allocator's business.
         let anonymous = self.nr == libc::SYS_mmap && args[4] as i32 == -1;
@@ -167,7 +173,7 @@ impl Step {
             libc::SYS_fdatasync,
             libc::SYS_ftruncate,
         ];
-        calls.contains(&self.nr)
+        calls.contains(&self.nr) && !self.off_disk
     }
 
     /// Whether it can read a page of the database.
@@ -176,15 +182,22 @@ impl Step {
     }
 
     /// The errors that it is tried with.
-    pub fn errors(self) -> &'static [i32] {
-        let calls = CALLS.iter().find(|(nr, ..)| *nr == self.nr);
-        let commands = COMMANDS
-            .iter()
-            .find(|(command, ..)| self.nr == libc::SYS_fcntl && *command == self.command);
-        commands.or(None).map_or_else(
-            || calls.map_or(&[] as &[i32], |(_, _, errors)| errors),
-            |(_, _, errors)| errors,
-        )
+    pub fn errors(self) -> impl Iterator<Item = i32> {
+        let errors = match self.command() {
+            Some((_, errors)) => errors,
+            None => CALLS
+                .iter()
+                .find(|(nr, ..)| *nr == self.nr)
+                .map_or(&[][..], |(_, _, errors)| errors),
+        };
+        let fits = move |errno: &i32| !self.off_disk || *errno == EINTR;
+        errors.iter().copied().filter(fits)
+    }
+
+    fn command(self) -> Option<(&'static str, &'static [i32])> {
+        let mut commands = COMMANDS.iter().filter(|_| self.nr == libc::SYS_fcntl);
+        let found = commands.find(|(command, ..)| *command == self.command);
+        found.map(|(_, name, errors)| (*name, *errors))
     }
 
     /// Whether this error must not be noticed by anyone.
@@ -194,10 +207,11 @@ impl Step {
 
     /// Its name in the list of points.
     pub fn name(self) -> String {
-        let commands = COMMANDS
-            .iter()
-            .find(|(command, ..)| self.nr == libc::SYS_fcntl && *command == self.command);
-        commands.map_or_else(|| name(self.nr), |(_, name, _)| (*name).to_owned())
+        match self.command() {
+            Some((name, _)) => name.to_owned(),
+            None if self.off_disk => format!("{}:pipe", name(self.nr)),
+            None => name(self.nr),
+        }
     }
 }
 

@@ -276,7 +276,7 @@ impl Tracer {
         };
         match call {
             Stop::Entry { nr, args } => {
-                let step = Step::new(nr, args[1]);
+                let step = Step::new(nr, args[1], || is_on_disk(pid, args[0]));
                 if !self.entry(pid, step, &args) {
                     return;
                 }
@@ -419,6 +419,13 @@ fn skip_call(pid: i32) {
 
 fn set_result(pid: i32, result: i64) {
     change_registers(pid, |registers| registers.rax = result.cast_unsigned());
+}
+
+/// Whether a descriptor is of a file that a disk has.
+fn is_on_disk(pid: i32, fd: u64) -> bool {
+    let file = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+    let elsewhere = ["/dev", "/proc", "/sys"];
+    file.is_absolute() && !elsewhere.iter().any(|place| file.starts_with(place))
 }
 
 /// Whether a descriptor is the database's, whose bytes no checksum guards.

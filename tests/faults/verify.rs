@@ -65,9 +65,9 @@ fn check_caller(t: &TestEnv, case: &Case, caller: &Ended, happened: usize) -> Ch
     if err.contains("panicked") || err.contains("internal error") {
         return fail("it panicked");
     }
-    let killed = matches!(case.act, Act::Kill(_));
-    if !killed && caller.code > 128 {
-        return fail("it died of a signal");
+    let crashes = [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL];
+    if crashes.iter().any(|signal| caller.code == 128 + signal) {
+        return fail("it crashed");
     }
     if err.contains("nothing was run")
         && happened > 0

@@ -93,8 +93,13 @@ impl SqliteStore {
         let Some((paths, Found::Something)) = place::look(path)? else {
             return Ok(None);
         };
-        let (conn, kind) =
-            connect_to_read(&paths, migrations).map_err(|fault| fault.tell(&paths))?;
+        let (conn, kind) = match connect_to_read(&paths, migrations) {
+            // Whoever made the store died before it was whole: only a writer may undo what it left.
+            Err(fault) if fault.needs_a_writer() => {
+                return SqliteStore::write_migrated(path, migrations).map(Some);
+            }
+            looked => looked.map_err(|fault| fault.tell(&paths))?,
+        };
         match kind {
             Kind::Ready => Ok(Some(SqliteStore {
                 conn,
