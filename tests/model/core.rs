@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::actor::{Actor, News, Order, Shared, observe, stamp};
 use crate::reference::{Model, PASS, Seen, Shown};
-use crate::script::{How, IfRunning, KEYS, Options, Probe, SHORT, Settles, Step, Who};
+use crate::script::{How, IfRunning, KEYS, Options, Probe, SHORT, Settles, Step, Who, World};
 
 /// A store that many scripts use one after the other, each with names of its own.
 pub struct Ground {
@@ -74,7 +74,7 @@ struct Core {
 pub fn run(ground: &Ground, script: &[Step]) -> Result<(), String> {
     let number = ground.scripts.fetch_add(1, Ordering::Relaxed);
     let mut core = Core::new(ground, number);
-    let mut model = Model::new();
+    let mut model = Model::new(World::Core);
     for (at, step) in script.iter().enumerate() {
         let target = core.target(&model, step);
         model.step(step);

@@ -17,6 +17,7 @@ mod procs;
 
 mod actor;
 mod core;
+mod real;
 mod reference;
 mod script;
 
@@ -91,4 +92,9 @@ fn search_long(cases: u32, world: World, most: usize, run: &dyn Fn(&[Step]) -> R
 fn the_engine_does_what_the_model_says() {
     let ground = core::Ground::new();
     search_long(2_000, World::Core, 24, &|script| core::run(&ground, script));
+}
+
+#[test]
+fn processes_do_what_the_model_says() {
+    search_long(40, World::Processes, 14, &real::run);
 }

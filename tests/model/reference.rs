@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::script::{Dies, How, IfRunning, Options, Probe, SHORT, Settles, Step, Who};
+use crate::script::{Dies, How, IfRunning, Options, Probe, SHORT, Settles, Step, Who, World};
 
 /// How long a step of passing time is: a breaker's cooldown passes in one, a short result's time in three.
 pub const PASS: Duration = Duration::from_secs(25);
@@ -72,6 +72,8 @@ struct Record {
     short: bool,
     since: Duration,
     code: i32,
+    /// What a replay prints.
+    prints: String,
     /// A person has settled this very generation.
     by_person: bool,
 }
@@ -110,6 +112,8 @@ struct Call {
     doubt: bool,
     told: Told,
     last_code: i32,
+    /// What it has printed.
+    printed: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,12 +135,22 @@ enum Act {
     Execute,
     Ask,
     Propose,
+    Replay,
     Wait(Generation),
     End(i32),
 }
 
+/// What a probe prints.
+pub const ASKED: &str = "asked\n";
+
+/// What the command prints that a call runs.
+pub fn from(id: usize) -> String {
+    format!("from {id}\n")
+}
+
 /// The whole world.
 pub struct Model {
+    world: World,
     now: Duration,
     records: [Option<Record>; 2],
     /// How each generation ended, as the ledger tells waiters.
@@ -154,8 +168,9 @@ pub struct Model {
 
 impl Model {
     /// Nothing has happened.
-    pub fn new() -> Model {
+    pub fn new(world: World) -> Model {
         Model {
+            world,
             now: Duration::ZERO,
             records: [None, None],
             ends: HashMap::new(),
@@ -269,11 +284,32 @@ impl Model {
         self.verb
     }
 
-    /// Who waits and whose, for a driver that cannot choose whom to wake first.
-    pub fn waiters(&self, key: usize) -> usize {
-        let waits =
-            |call: &&Call| call.key == key && call.front.is_none() && call.waiting.is_some();
-        self.calls.iter().filter(waits).count()
+    /// Whether a driver that cannot choose whom to wake first, nor move the clocks of those who live, can
+    /// take this step.
+    pub fn is_certain(&self, step: &Step) -> bool {
+        let open = |call: &Call| call.front.is_none() || call.at_gate;
+        match *step {
+            Step::Call { key, .. } => {
+                let waits = |call: &Call| call.key == key && call.front.is_none() && !call.at_gate;
+                !self.calls.iter().any(waits)
+            }
+            Step::Pass => !self.calls.iter().any(open),
+            _ => true,
+        }
+    }
+
+    /// Whether what there is to see of an operation is over, so that it may be gone.
+    pub fn is_expired(&self, key: usize) -> bool {
+        let settled = matches!(self.looks(key), Some(State::Succeeded | State::Failed(_)));
+        settled
+            && self.records[key]
+                .as_ref()
+                .is_some_and(|record| self.expired(record))
+    }
+
+    /// What a call has printed that ended well.
+    pub fn printed(&self, id: usize) -> &str {
+        &self.calls[id].printed
     }
 
     fn life(&self, generation: Generation) -> Life {
@@ -309,6 +345,7 @@ impl Model {
             doubt: false,
             told: Told::Nothing,
             last_code: 122,
+            printed: String::new(),
         });
         self.look(self.calls.len() - 1);
     }
@@ -360,6 +397,12 @@ impl Model {
                 waiting.owner_lived &= keeper;
                 waiting.for_tree = !keeper;
             }
+            Act::Replay => {
+                if let Some(record) = &self.records[key] {
+                    self.calls[id].printed.clone_from(&record.prints);
+                    self.calls[id].front = Some(record.code);
+                }
+            }
             Act::End(code) => {
                 self.note_owner_lost(key, code);
                 self.calls[id].front = Some(code);
@@ -388,6 +431,7 @@ impl Model {
         match self.looks(key) {
             Some(State::Running) => return None,
             Some(State::Succeeded | State::Failed(_)) if same && !record.by_person => {
+                self.calls[id].printed = record.prints;
                 return Some(record.code);
             }
             Some(State::Unknown)
@@ -425,11 +469,9 @@ impl Model {
             State::Unknown if options.rerun_unknown => execute,
             State::Unknown => Act::End(122),
             State::Succeeded | State::Failed(_) if self.expired(record) => execute,
-            State::Succeeded if same => Act::End(record.code),
+            State::Succeeded if same => Act::Replay,
             State::Succeeded => Act::End(121),
-            State::Failed(Class::Permanent) if same && !options.rerun_failed => {
-                Act::End(record.code)
-            }
+            State::Failed(Class::Permanent) if same && !options.rerun_failed => Act::Replay,
             State::Failed(_) => execute,
             State::Held(_) if !same => Act::End(121),
             State::Held(Verdict::Approved) if !self.expired(record) => Act::Execute,
@@ -469,7 +511,7 @@ impl Model {
         match act {
             Act::Execute | Act::Ask => self.execute(id, matches!(act, Act::Ask)),
             Act::Propose => self.propose(id),
-            Act::Wait(_) | Act::End(_) => self.look(id),
+            Act::Replay | Act::Wait(_) | Act::End(_) => self.look(id),
         }
     }
 
@@ -489,6 +531,7 @@ impl Model {
             short: call.options.short,
             since: self.now,
             code: 0,
+            prints: String::new(),
             by_person: false,
         });
         self.generation
@@ -538,6 +581,7 @@ impl Model {
     fn attempt(&mut self, id: usize) {
         self.calls[id].at_gate = true;
         self.calls[id].attempts += 1;
+        self.calls[id].printed += &from(id);
         self.effects[self.calls[id].key] += 1;
     }
 
@@ -546,6 +590,7 @@ impl Model {
         match self.calls[id].options.probe {
             Some(Probe::Happened) => {
                 self.calls[id].last_code = 0;
+                self.calls[id].printed += ASKED;
                 self.settle(id, Class::Success);
             }
             Some(Probe::DidNot) => {
@@ -655,6 +700,10 @@ impl Model {
                 };
                 record.since = now;
                 record.code = call.last_code;
+                record.prints = match call.printed.ends_with(ASKED) {
+                    true => ASKED.to_owned(),
+                    false => from(id),
+                };
             }
             let code = match class {
                 Class::Uncertain => 122,
@@ -756,6 +805,7 @@ impl Model {
         self.generation += 1;
         record.generation = self.generation;
         record.by_person = true;
+        record.prints.clear();
         record.since = self.now;
         (record.state, record.code) = match how {
             Settles::Succeeded => (State::Succeeded, 0),
@@ -797,8 +847,12 @@ impl Model {
         }
     }
 
-    /// What has expired goes.
+    /// What has expired goes. Of processes only the boot clock can be moved, and that alone deletes
+    /// nothing.
     fn collect(&mut self) {
+        if self.world == World::Processes {
+            return;
+        }
         for key in [0, 1] {
             let settled = matches!(self.looks(key), Some(State::Succeeded | State::Failed(_)));
             if settled
