@@ -343,7 +343,7 @@ mod tests {
                 keeper_byte: 11,
                 tree_byte: 22,
                 child,
-                nonce: Nonce(rand::random()),
+                nonce: Nonce(crate::process::random::bytes()),
             }
         }
     }

@@ -3,8 +3,8 @@
 //! first, and then repeated once for each call that it made and each thing that can go wrong with it.
 //!
 //! `cargo test --test faults` tries a choice with a fixed seed. `IDEM_FAULTS=all` tries everything,
-//! `IDEM_FAULTS=SCENARIO/ROLE/STEP/N/ACT` (or a part of that) what fits it; `IDEM_FAULT_SEED` makes
-//! another choice.
+//! `IDEM_FAULTS=500` so many of each scenario, and `IDEM_FAULTS=SCENARIO/ROLE/STEP/N/ACT` (or the
+//! beginning of that) what fits it; `IDEM_FAULT_SEED` makes another choice.
 #![cfg(target_arch = "x86_64")] // the injector changes registers
 
 // The tools of the black-box tests; each binary uses what it needs of them.
@@ -143,16 +143,20 @@ fn chosen() -> Vec<Case> {
     let seed = std::env::var("IDEM_FAULT_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut chosen = Vec::new();
     for scenario in scenarios::ALL {
-        if !wanted.is_empty() && wanted != "all" && !wanted.starts_with(scenario.name) {
+        let count = match wanted.as_str() {
+            "" => Some(CHOSEN),
+            "all" => Some(usize::MAX),
+            other => other.parse().ok(),
+        };
+        if count.is_none() && wanted.split('/').next() != Some(scenario.name) {
             continue;
         }
         let all = cases_of(scenario);
-        match wanted.as_str() {
-            "" => chosen.extend(cases::sample(all, CHOSEN, seed)),
-            "all" => chosen.extend(all),
-            part => chosen.extend(
+        match count {
+            Some(count) => chosen.extend(cases::sample(all, count, seed)),
+            None => chosen.extend(
                 all.into_iter()
-                    .filter(|case| case.to_string().contains(part)),
+                    .filter(|case| case.to_string().starts_with(&wanted)),
             ),
         }
     }

@@ -32,6 +32,7 @@ use crate::engine::store::{
     OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
+use crate::process::random;
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
@@ -338,7 +339,7 @@ fn turn(queue: &Queue, limit: Duration) -> Option<Turn<'_>> {
 
 /// Sleeps for a random time, so that a crowd does not wake at once.
 fn pause((least_us, most_us): (u64, u64)) {
-    let us = rand::random_range(least_us..=most_us);
+    let us = least_us + random::below(most_us - least_us + 1);
     std::thread::sleep(Duration::from_micros(us));
 }
 
