@@ -104,6 +104,11 @@ pub trait Guards {
     fn guard(&mut self, kind: GuardKind, name: &str) -> StoreResult<Option<Value>>;
     /// Writes a guard's state, or deletes it.
     fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Value>) -> StoreResult<()>;
+    /// The record of another operation, which tells whether its owner lives. Only stores that several
+    /// machines share are asked.
+    fn record_of(&mut self, _name: &OpName) -> StoreResult<Option<Record>> {
+        Ok(None)
+    }
 }
 
 /// Whether a claim keeps the record's token or starts a record of its own.

@@ -10,7 +10,7 @@ use super::output::{self, Part};
 use super::{ServerStore, rows};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;
-use crate::domain::record::{OutputRef, Place};
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
 use crate::process::random;
@@ -412,6 +412,11 @@ impl Guards for Buffer<'_> {
             changed: false,
         });
         Ok(state)
+    }
+
+    fn record_of(&mut self, name: &OpName) -> StoreResult<Option<Record>> {
+        let found = self.store.find_record(name);
+        found.map_err(|fault| fault.tell(self.store.place()))
     }
 
     fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Json>) -> StoreResult<()> {
