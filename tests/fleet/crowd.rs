@@ -8,12 +8,13 @@ use crate::world::{Host, World, can_hide, own_cluster};
 const HOSTS: usize = 4;
 const KEYS: usize = 50;
 
-/// Every key once, each host in an order of its own; notes each call's code.
+/// Every key, each host in an order of its own, again where nothing was run; notes each call's code.
 fn all_keys(host: &Host, number: usize) -> crate::command::Running {
     let script = "n=$1; shift; \
         for i in $(seq 0 49); do k=$(((i * 7 + n * 13) % 50)); \
+        code=125; while [ $code = 125 ]; do \
         KEY=k$k \"$0\" run --key k$k --lease 5s -- sh -c 'echo x >>\"$LOG/$KEY\"' >/dev/null 2>>\"$LOG/err.$n\"; \
-        echo \"k$k $?\" >>\"$LOG/codes.$n\"; done";
+        code=$?; echo \"k$k $code\" >>\"$LOG/codes.$n\"; done; done";
     host.shell(script).arg(number.to_string()).start()
 }
 
@@ -47,7 +48,7 @@ fn four_hosts_and_fifty_keys_while_the_server_is_killed_twice() {
             codes.lines().map(str::to_owned).collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(codes.len(), HOSTS * KEYS);
+    assert!(codes.len() >= HOSTS * KEYS);
     for k in 0..KEYS {
         let ran = world.runs(&key(k));
         let told = |code: &str| codes.iter().any(|line| *line == format!("k{k} {code}"));
@@ -60,10 +61,10 @@ fn four_hosts_and_fifty_keys_while_the_server_is_killed_twice() {
     let codes = fs::read_to_string(world.file(&format!("codes.{HOSTS}"))).expect("codes");
     for line in codes.lines() {
         let (key, code) = line.split_once(' ').expect("a code");
-        assert!(["0", "122"].contains(&code), "{line}");
         let ran = world.runs(key);
+        let known = code == "0" && ran == 1;
         assert!(
-            ran == 1 || (code == "122" && ran == 0),
+            known || (code == "122" && ran <= 1),
             "{line}, ran {ran} times"
         );
     }
