@@ -46,10 +46,11 @@ fn results_wait_on_the_machine_while_the_server_is_away() {
     let runs = hosts.each_ref().map(|(key, host)| {
         let output = if *key == "long" { LONG } else { "echo out" };
         let script = format!("{}; {output}", gate("go"));
-        let run = host.run(key, "--deadline 30s --lease 1s", &script).start();
-        upto("the command runs", || world.runs(key) == 1);
-        run
+        host.run(key, "--deadline 20s --lease 1s", &script).start()
     });
+    for (key, _) in &hosts {
+        upto("the command runs", || world.runs(key) == 1);
+    }
     cluster.kill9();
     world.touch("go");
     for (run, (key, host)) in runs.into_iter().zip(&hosts) {

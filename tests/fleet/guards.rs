@@ -19,12 +19,12 @@ fn a_breaker_is_tried_out_by_one_machine_at_a_time() {
     let world = World::new(cluster);
     let url = cluster.url(&world.database);
     let (here, there) = (world.host(&url), world.hidden_host(&url));
-    let options = "--breaker api:failures=1,cooldown=1ms --retry-on any --lease 1s";
+    let options = "--breaker api:failures=1,cooldown=1ms --retry-on any --lease 3s";
     here.ran("fails", options, "exit 9").code(9);
     let probe = here.run("probe", options, &gate("go")).start();
     upto("the probe of the breaker runs", || world.runs("probe") == 1);
     // Longer than the lease: that of the breaker lives as long as the claim's.
-    let end = Instant::now() + Duration::from_secs(2);
+    let end = Instant::now() + Duration::from_secs(4);
     while Instant::now() < end {
         there.ran("other", options, "").code(123);
     }
