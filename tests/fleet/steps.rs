@@ -89,9 +89,19 @@ fn a_connection_goes_dead_at_every_message() {
 /// The postmaster and all its children, while a run waits at each of its messages.
 #[test]
 fn the_server_is_killed_at_every_message() {
+    kill_server(false, "");
+}
+
+/// The same, and it comes back only when all have given it up.
+#[test]
+fn the_server_is_killed_at_every_message_and_stays_away() {
+    kill_server(true, "--deadline 20s");
+}
+
+fn kill_server(stays_away: bool, options: &str) {
     let Some(cluster) = own_cluster() else { return };
     let world = World::new(&cluster);
-    let cases = cases(&cluster, &world, Act::Hang, "");
+    let cases = cases(&cluster, &world, Act::Hang, options);
     let inside = world.host(&cluster.url(&world.database));
     let during = |key: &str| {
         inside.run(
@@ -104,7 +114,7 @@ fn the_server_is_killed_at_every_message() {
     let running = ["ends-before", "ends-after"].map(|key| during(key).start());
     let first: Vec<Running> = cases
         .iter()
-        .map(|case| case.host.run(&case.key, "", "echo out").start())
+        .map(|case| case.host.run(&case.key, options, "echo out").start())
         .collect();
     for (case, run) in cases.iter().zip(&first) {
         upto(&format!("{} waits or has ended", case.key), || {
@@ -116,14 +126,24 @@ fn the_server_is_killed_at_every_message() {
     });
     cluster.kill9();
     world.touch("ends-before.go");
-    cluster.start_again();
-    for case in &cases {
-        case.proxy.release();
-    }
+    let release = || cases.iter().for_each(|case| case.proxy.release());
+    let end = || first.into_iter().map(Running::end).collect::<Vec<_>>();
+    let ends = match stays_away {
+        true => {
+            release();
+            let ends = end();
+            cluster.start_again();
+            ends
+        }
+        false => {
+            cluster.start_again();
+            release();
+            end()
+        }
+    };
     world.touch("ends-after.go");
-    let ends = first.into_iter().map(Running::end);
     for (case, first) in cases.iter().zip(ends) {
-        check(&world, case, &first, "");
+        check(&world, case, &first, options);
     }
     for (run, key) in running.into_iter().zip(["ends-before", "ends-after"]) {
         run.end().code(0).out("out\n");
