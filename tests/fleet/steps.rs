@@ -52,10 +52,14 @@ fn check(world: &World, case: &Case, first: &Done, options: &str) {
     let ran = world.runs(key);
     match first.code {
         0 => assert_eq!(ran, 1, "{key}: {first}"),
-        125 => assert_eq!(ran, 0, "{key}: {first}"),
+        // 123 where the machine was so busy that the deadline had passed.
+        123 | 125 => assert_eq!(ran, 0, "{key}: {first}"),
         _ => panic!("{key}: {first}"),
     }
     case.proxy.release();
+    // The keeper's housekeeping, which may hang as well, is nobody's business.
+    let limit = Duration::from_secs(25);
+    assert!(first.elapsed < limit, "{key}: {first}");
     let again = case.run(options);
     assert_eq!(again.code, 0, "{key}: {first}\nthen {again}");
     again.out("out\n");
@@ -95,7 +99,7 @@ fn the_server_is_killed_at_every_message() {
 /// The same, and it comes back only when all have given it up.
 #[test]
 fn the_server_is_killed_at_every_message_and_stays_away() {
-    kill_server(true, "--deadline 20s");
+    kill_server(true, "--deadline 15s");
 }
 
 fn kill_server(stays_away: bool, options: &str) {
