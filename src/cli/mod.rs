@@ -13,6 +13,7 @@ pub mod live;
 pub mod operation_json;
 pub mod options;
 pub mod parse;
+pub mod place;
 pub mod present;
 pub mod quote;
 pub mod render;

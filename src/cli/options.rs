@@ -329,6 +329,11 @@ pub const INPUT_OUTPUT: Group = Group {
         ),
         opt("detach", Takes::Nothing, "Return once the claim is on disk"),
         opt(
+            "lease",
+            Takes::Value("DUR"),
+            "On a server: how long a silent owner counts as alive [default: 60s]",
+        ),
+        opt(
             "tty",
             Takes::Nothing,
             "Give the command a terminal for its output",

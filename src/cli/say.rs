@@ -285,6 +285,9 @@ pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
             "{name} was resolved or forgotten while it ran; this result is only in `idem log {}`",
             quote::operation(name)
         )),
+        Recorded::Deferred(why) => lines.push(format!(
+            "{name} ran, and its result is only on this machine so far: {why}; `idem sync` delivers it, and so does the next call from here"
+        )),
         Recorded::No(error) => lines.push(format!(
             "{name} ran, and its result could not be recorded: {error}; later calls will find it unknown"
         )),

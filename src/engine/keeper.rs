@@ -94,6 +94,8 @@ pub enum Recorded {
     WithoutOutput,
     /// The record has moved on (resolved, forgotten, claimed anew): the ledger alone has this result.
     Superseded,
+    /// Whole, and only on this machine: the store's server is away, for this reason.
+    Deferred(String),
     /// Not at all, for this reason.
     No(StoreError),
 }
@@ -110,12 +112,18 @@ pub fn keep(
     {
         return Ok(Kept::NotClaimed(NotClaimed::NoPreview(why)));
     }
-    if let Some(refused) = guards::permit(hands, plan) {
+    if let Some(refused) = guards::permit(store, hands, plan)? {
         return Ok(Kept::NotClaimed(NotClaimed::Guarded(refused)));
     }
     let claim = match claim::claim(store, hands, plan, first)? {
         Ok(claim) => claim,
-        Err(not) => return Ok(Kept::NotClaimed(not)),
+        Err(not) => {
+            if plan.guards.bulkhead.is_some() {
+                // One that stays taken runs out with its lease.
+                let _ = store.give_back_permit(&hands.nonce());
+            }
+            return Ok(Kept::NotClaimed(not));
+        }
     };
     hands.claimed(claim.id.generation);
     let mut run = Run::new(store, hands, plan, claim);
@@ -290,7 +298,7 @@ impl<'a> Run<'a> {
         };
         match self.write_step(step) {
             Ok(Fenced::Done) => Ok(()),
-            Ok(Fenced::Superseded) => {
+            Ok(Fenced::Superseded | Fenced::Deferred { .. }) => {
                 self.hands.abandon();
                 Err("the record was resolved or forgotten meanwhile".to_owned())
             }

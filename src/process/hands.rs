@@ -104,6 +104,7 @@ impl Locks {
             tree_byte: bytes[1],
             child: None,
             nonce,
+            lease: None,
         };
         Ok(Locks {
             file: locks,
@@ -492,6 +493,10 @@ impl Hands for ProcessHands<'_> {
             target,
             self.plan.limits.kill_after,
         )
+    }
+
+    fn waited(&mut self) {
+        self.line.end();
     }
 
     fn pause(&mut self, delay: Duration, before: Before<'_>) {

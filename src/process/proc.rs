@@ -44,7 +44,8 @@ pub struct Process {
 /// Reads one process. Fails with `NotFound` or `ESRCH` if there is none.
 pub fn process(pid: i32) -> io::Result<Process> {
     let mut buffer = [0; STAT_BYTES];
-    let length = File::open(format!("/proc/{pid}/stat"))?.read(&mut buffer)?;
+    let file = File::open(format!("/proc/{pid}/stat"))?;
+    let length = sys::read_once(file, &mut buffer)?;
     let stat = buffer.get(..length).and_then(parse_stat);
     stat.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
@@ -61,17 +62,23 @@ pub fn this() -> io::Result<ProcessRef> {
 
 /// Whether a process neither catches nor ignores this signal; false if there is no such process.
 pub fn has_default_action(pid: i32, signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
-        return false;
-    };
-    let sets = ["SigIgn:", "SigCgt:"].map(|name| {
-        let mut lines = status.lines();
-        let bits = lines.find_map(|line| line.strip_prefix(name))?;
-        u64::from_str_radix(bits.trim(), 16).ok()
-    });
-    let contains =
-        |bits: Option<u64>| bits.is_some_and(|bits| SignalSet::from_bits(bits).contains(signal));
-    !sets.into_iter().any(contains)
+    let sets = signal_sets(pid, ["SigIgn:", "SigCgt:"]);
+    sets.is_some_and(|sets| !sets.iter().any(|set| set.contains(signal)))
+}
+
+/// Whether this signal waits for a process to take it; false if there is no such process.
+pub fn is_pending(pid: i32, signal: i32) -> bool {
+    signal_sets(pid, ["ShdPnd:"]).is_some_and(|[pending]| pending.contains(signal))
+}
+
+/// Some of a process's signal sets, by their names in its status file.
+fn signal_sets<const N: usize>(pid: i32, names: [&str; N]) -> Option<[SignalSet; N]> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(names.map(|name| {
+        let bits = status.lines().find_map(|line| line.strip_prefix(name));
+        let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        SignalSet::from_bits(bits.unwrap_or(0))
+    }))
 }
 
 /// Whether exactly this process still runs; one that has ended and is not reaped does not.
@@ -164,7 +171,7 @@ impl Listing {
         let mut processes = BTreeMap::new();
         for_each_pid("stat", |pid, path| {
             let mut buffer = [0; STAT_BYTES];
-            let read = File::open(path).and_then(|mut file| file.read(&mut buffer));
+            let read = File::open(path).and_then(|file| sys::read_once(file, &mut buffer));
             let stat = read.ok().and_then(|length| buffer.get(..length));
             if let Some(process) = stat.and_then(parse_stat) {
                 processes.insert(pid, process);
@@ -290,7 +297,8 @@ fn read_environment(pid: i32, path: &str, environment: &mut Vec<u8>) -> io::Resu
 /// Whether so many bytes are the whole environment of a process, or there is no telling.
 fn is_whole(pid: i32, length: usize) -> bool {
     let mut buffer = [0; STAT_BYTES];
-    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut buffer));
+    let file = File::open(format!("/proc/{pid}/stat"));
+    let read = file.and_then(|file| sys::read_once(file, &mut buffer));
     let stat = read.ok().and_then(|length| buffer.get(..length));
     match stat.and_then(environment_bytes) {
         Some(EnvironmentBytes::Known(bytes)) => length as u64 >= bytes,

@@ -71,6 +71,7 @@ pub fn owner(n: u8) -> OwnerRef {
         tree_byte: 12,
         child: None,
         nonce: nonce(n),
+        lease: None,
     }
 }
 
