@@ -237,8 +237,8 @@ fn stop_while_asking(shell: &str, wait_for_the_child: bool) {
             pty.foreground() == child && procs::state(child) == Some('S')
         });
     }
-    // One that arrives while the child is being woken is lost: whoever types it types it again.
-    pty.insist('z', PROMPT);
+    pty.control('z');
+    pty.expect(PROMPT);
     pty.upto_shell_in_front();
     child_in(&t, procs::stopped);
     pty.still_works();
@@ -393,12 +393,12 @@ fn the_terminal_comes_back_when_idem_is_killed() {
             let outer: i32 = t.read("outer.pid").trim().parse().expect("a pid");
             *procs::children(outer).first().expect("the front")
         };
+        let child = t.child("k");
         procs::signal(victim, libc::SIGKILL);
         pty.expect(if keeper { "after-122-" } else { "after-137-" });
         pty.expect(PROMPT);
         pty.upto_shell_in_front();
-        // The child still reads for a moment, and may take a line of what is typed.
-        pty.send("\n\n");
+        upto("the child's read has failed", || !procs::alive(child));
         pty.still_works();
     }
 }
