@@ -4,23 +4,19 @@
 //! and delete it: several syncs for other processes' work, and a store that can no longer be read
 //! from a full disk or a read-only mount.
 
-mod change;
-mod claim;
 mod fault;
-mod import;
 mod place;
 mod purge;
 mod read;
 mod rows;
 mod schema;
-mod settle;
 mod system;
 mod tidy;
 mod tx;
 mod vfs;
 
-pub use place::Paths;
-pub use tidy::{Litter, Space};
+pub use place::prepare_beside;
+pub use tidy::Space;
 
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::State;
@@ -32,6 +28,9 @@ use crate::engine::store::{
     OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
+use crate::process::random;
+use crate::store::paths::Paths;
+use crate::store::transitions::{End, change, claim, import, settle};
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
@@ -41,7 +40,7 @@ use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tx::{End, Tx};
+use tx::Tx;
 
 /// How long a writer waits for its turn in the queue before it goes on without: the queue saves a crowd
 /// from sleeping through each other's pauses, and a holder can be stopped for hours.
@@ -93,8 +92,13 @@ impl SqliteStore {
         let Some((paths, Found::Something)) = place::look(path)? else {
             return Ok(None);
         };
-        let (conn, kind) =
-            connect_to_read(&paths, migrations).map_err(|fault| fault.tell(&paths))?;
+        let (conn, kind) = match connect_to_read(&paths, migrations) {
+            // Whoever made the store died before it was whole: only a writer may undo what it left.
+            Err(fault) if fault.needs_a_writer() => {
+                return SqliteStore::write_migrated(path, migrations).map(Some);
+            }
+            looked => looked.map_err(|fault| fault.tell(&paths))?,
+        };
         match kind {
             Kind::Ready => Ok(Some(SqliteStore {
                 conn,
@@ -333,7 +337,7 @@ fn turn(queue: &Queue, limit: Duration) -> Option<Turn<'_>> {
 
 /// Sleeps for a random time, so that a crowd does not wake at once.
 fn pause((least_us, most_us): (u64, u64)) {
-    let us = rand::random_range(least_us..=most_us);
+    let us = least_us + random::below(most_us - least_us + 1);
     std::thread::sleep(Duration::from_micros(us));
 }
 
