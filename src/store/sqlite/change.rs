@@ -1,8 +1,8 @@
 //! What a person, or an observer who found the owner gone, changes.
 
+use super::body::Stored;
 use super::claim::keep_outputs;
 use super::fault::Tried;
-use super::rows::Stored;
 use super::settle::Outcome;
 use super::tx::{End, Tx};
 use crate::domain::name::OpName;

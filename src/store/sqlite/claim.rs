@@ -1,7 +1,7 @@
 //! The claiming transaction.
 
+use super::body::Stored;
 use super::fault::{Fault, Tried};
-use super::rows::Stored;
 use super::tx::{End, Tx};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;

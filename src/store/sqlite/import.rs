@@ -1,7 +1,7 @@
 //! Records that come from an export.
 
+use super::body::Stored;
 use super::fault::Tried;
-use super::rows::Stored;
 use super::settle::Outcome;
 use super::tx::{End, Tx};
 use crate::domain::outcome::State;

@@ -1,7 +1,7 @@
 //! Fenced changes of a claim by its own keeper.
 
+use super::body::Stored;
 use super::fault::Tried;
-use super::rows::Stored;
 use super::tx::{End, Tx, with_output};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::OutputRef;
