@@ -41,5 +41,6 @@ mod tasks;
 mod templates;
 mod terminal;
 mod tty_option;
+mod upgrade;
 mod verbs;
 mod watching;

@@ -12,6 +12,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
+mod versions;
+
 struct Home {
     dir: TempDir,
 }
@@ -313,108 +315,6 @@ fn a_damaged_page_is_told_and_not_replayed() {
     let error = refused(found);
     assert!(matches!(error, StoreError::Foreign(_)), "{error}");
     assert!(error.to_string().contains("s.db"), "{error}");
-}
-
-#[test]
-fn a_newer_store_is_refused() {
-    let home = Home::new();
-    let store = SqliteStore::open_write(&home.path()).unwrap();
-    store.pragma("PRAGMA user_version = 99").unwrap();
-    for error in [
-        refused(SqliteStore::open_write(&home.path())),
-        refused(SqliteStore::open_read(&home.path())),
-    ] {
-        assert!(
-            matches!(error, StoreError::Newer { found: 99, .. }),
-            "{error}"
-        );
-        assert!(error.to_string().contains("upgrade idem"), "{error}");
-    }
-}
-
-/// A migration that a later version might have.
-const LATER: Migration = Migration::Sql("ALTER TABLE guard ADD COLUMN extra INTEGER");
-
-#[test]
-fn migrations_are_applied_once_each() {
-    let home = Home::new();
-    drop(SqliteStore::open_write(&home.path()).unwrap());
-    let mut later = MIGRATIONS.to_vec();
-    later.push(LATER);
-    for _ in 0..2 {
-        let store = SqliteStore::write_migrated(&home.path(), &later).unwrap();
-        schema::migrate(&store.conn, &later).unwrap();
-        assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-        assert_eq!(
-            schema::kind(&store.conn, MIGRATIONS).unwrap(),
-            Kind::Newer(3)
-        );
-    }
-    let blank = Home::new();
-    let mut store = SqliteStore::write_migrated(&blank.path(), &later).unwrap();
-    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-    claim(&mut store, "k", 1).unwrap();
-}
-
-#[test]
-fn an_older_store_is_brought_up_to_date_also_for_reading() {
-    let home = Home::new();
-    claim(&mut SqliteStore::open_write(&home.path()).unwrap(), "k", 1).unwrap();
-    let mut later = MIGRATIONS.to_vec();
-    later.push(LATER);
-    let mut store = SqliteStore::read_migrated(&home.path(), &later)
-        .unwrap()
-        .unwrap();
-    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-    assert!(store.find(&name("k")).unwrap().is_some());
-}
-
-#[test]
-fn a_connection_that_was_open_when_a_newer_program_came_says_so() {
-    let newer = |error: StoreError| {
-        assert!(
-            matches!(
-                error,
-                StoreError::Newer {
-                    found: 3,
-                    known: 2,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-    };
-    let renamed = Migration::Sql("ALTER TABLE operation RENAME COLUMN body TO packed");
-    for (change, still_read) in [(LATER, true), (renamed, false)] {
-        let home = Home::new();
-        let mut store = SqliteStore::open_write(&home.path()).unwrap();
-        let mut reader = SqliteStore::open_read(&home.path()).unwrap().unwrap();
-        let id = claim(&mut store, "k", 1).unwrap();
-        assert!(reader.find(&name("k")).unwrap().is_some());
-        let mut later = MIGRATIONS.to_vec();
-        later.push(change);
-        drop(SqliteStore::write_migrated(&home.path(), &later).unwrap());
-        newer(refused(settle(&mut store, &id, OutputBody::Nothing)));
-        newer(refused(claim(&mut store, "other", 2)));
-        match reader.find(&name("k")) {
-            Ok(Some(record)) => assert!(still_read && record.state == State::Running),
-            Ok(None) => panic!("it is there"),
-            Err(error) => newer(error),
-        }
-        newer(refused(SqliteStore::open_read(&home.path())));
-    }
-}
-
-#[test]
-fn tables_that_do_not_fit_the_version_are_damage() {
-    let home = Home::new();
-    let mut store = SqliteStore::open_write(&home.path()).unwrap();
-    store
-        .pragma("ALTER TABLE operation RENAME COLUMN body TO packed")
-        .unwrap();
-    let error = refused(store.find(&name("k")));
-    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
-    assert!(error.to_string().contains("its version"), "{error}");
 }
 
 #[test]
