@@ -2,10 +2,10 @@
 
 use super::context::{Context, Opened};
 use super::stats;
-use crate::cli::parse::flag;
 use crate::cli::quote;
 use crate::cli::stdout::print;
 use crate::cli::when::length;
+use crate::cli::words::{Words, flag};
 use crate::domain::outcome::State;
 use crate::domain::program::label;
 use crate::domain::record::Record;
@@ -13,7 +13,6 @@ use crate::engine::store::{Filter, StoreResult};
 use crate::process::filesystem;
 use crate::process::locks::LockFile;
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -132,8 +131,8 @@ impl Findings {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     let mut findings = Findings::default();
     match context.read() {
         Ok(Some(mut opened)) => {
@@ -152,7 +151,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         // The text of a failure says what to do already.
         Err(error) => findings.failed(&error.to_string()),
     }
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", findings.to_json(&context.path)),
         false => findings.told(),
     })?;
