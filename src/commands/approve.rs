@@ -31,7 +31,7 @@ pub fn reject(words: &Words) -> Result<i32> {
 
 fn decide(words: &Words, verdict: Verdict) -> Result<i32> {
     let context = Context::new(words)?;
-    let name = context.name(key_argument(words)?);
+    let name = context.name(key_argument(words)?)?;
     let note = text(words, "note")?.map(str::to_owned);
     let shown = text(words, "generation")?.map(generation).transpose()?;
     // Looked at for reading first, so that a mistyped key makes no store.
@@ -82,7 +82,7 @@ fn objection(
             record.generation
         ));
     }
-    if record.expired(&context.now) {
+    if record.expired(&context.now()) {
         return Some(format!(
             "the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one"
         ));
@@ -180,12 +180,12 @@ fn write(
                 proposal: Box::new(Proposal {
                     verdict,
                     decided_by: Some(decided_by.clone()),
-                    decided_at: Some(context.now.wall),
+                    decided_at: Some(context.now().wall),
                     note: note.clone(),
                     ..proposal.clone()
                 }),
                 events: vec![NewEvent {
-                    at: context.now.wall,
+                    at: context.now().wall,
                     kind: match verdict {
                         Verdict::Rejected => EventKind::Rejected,
                         Verdict::Approved | Verdict::Pending => EventKind::Approved,

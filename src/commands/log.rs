@@ -19,7 +19,7 @@ const PRINTED_BYTES: usize = 64 * 1024;
 pub fn run(words: &Words) -> Result<i32> {
     let context = Context::new(words)?;
     let name = match value(words, "key") {
-        Some(_) => Some(context.name(key_argument(words)?)),
+        Some(_) => Some(context.name(key_argument(words)?)?),
         None => None,
     };
     let mut shown = Shown {

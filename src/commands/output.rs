@@ -25,7 +25,7 @@ struct Which {
 /// Runs the verb.
 pub fn run(words: &Words) -> Result<i32> {
     let context = Context::new(words)?;
-    let name = context.name(key_argument(words)?);
+    let name = context.name(key_argument(words)?)?;
     let which = text(words, "attempt")?.map(which).transpose()?;
     let streams = match (flag(words, "stderr"), flag(words, "both")) {
         (true, _) => Streams::Stderr,
@@ -95,7 +95,7 @@ fn has_bytes(output: &OutputRef) -> bool {
 
 /// Why the code is none of the command's own.
 fn explain(view: &View, context: &Context) {
-    if let Some(refusal) = view.refusal(&context.now) {
+    if let Some(refusal) = view.refusal(&context.now()) {
         let record = &view.record;
         let pids = view.working();
         say_line(&say::refusal(

@@ -103,7 +103,7 @@ fn exit_code(text: &str) -> Result<i32> {
 /// Runs the verb.
 pub fn run(words: &Words) -> Result<i32> {
     let context = Context::new(words)?;
-    let name = context.name(key_argument(words)?);
+    let name = context.name(key_argument(words)?)?;
     let answer = Answer::read(words)?;
     if !matches!(answer, Answer::Succeeded(_)) && value(words, "stdout").is_some() {
         return Err(anyhow!(
@@ -186,7 +186,7 @@ fn refusal(context: &Context, name: &OpName, found: Option<&View>) -> Option<Ref
             code: exit::NOT_FOUND,
         });
     };
-    match view.refusal(&context.now) {
+    match view.refusal(&context.now()) {
         Some(Refusal::Unknown) => None,
         Some(refusal) => {
             let pids = view.working();
@@ -232,9 +232,9 @@ fn resolution(
         output: stored.map(new_output).transpose()?,
         nonce,
         decided_by,
-        at: context.now.clone(),
+        at: context.now(),
         events: vec![NewEvent {
-            at: context.now.wall,
+            at: context.now().wall,
             kind: EventKind::Resolved,
             attempt: None,
             detail,

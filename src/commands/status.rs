@@ -18,7 +18,6 @@ use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::Filter;
-use crate::process::clock;
 use crate::process::terminal::Size;
 use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
@@ -93,7 +92,7 @@ fn watch(words: &Words, mut context: Context) -> Result<i32> {
         }
         let waited = changes.wait(&mut Patience::new(Some(LOOK_EVERY)));
         waited.map_err(|e| context.cannot_watch(&e))?;
-        context.now = clock::now();
+        context.look_again();
     }
 }
 
@@ -118,7 +117,7 @@ fn asked(words: &Words, context: &Context, store: Option<&mut Opened>) -> Result
         Err(_) if is_glob => return Ok(Asked::Many),
         Err(error) => return Err(error),
     };
-    let name = context.name(key);
+    let name = context.name(key)?;
     let Some(option) = LIST_OPTIONS.iter().find(|o| value(words, o).is_some()) else {
         let exists = match (is_glob, store) {
             (false, _) => true,
@@ -161,11 +160,17 @@ fn one(
     let minted_by = view.record.minted_by;
     let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
     let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
-    let overdue = usual.overdue(&mut opened, &view, &context.now)?;
+    let overdue = usual.overdue(&mut opened, &view, &context.now())?;
     Ok(Look {
         text: match flag(words, "json") {
             true => json.clone(),
-            false => detail::page(&view, &attempts, overdue, &context.now, Style::of_stdout()),
+            false => detail::page(
+                &view,
+                &attempts,
+                overdue,
+                &context.now(),
+                Style::of_stdout(),
+            ),
         },
         remark: None,
         code: 0,
@@ -214,7 +219,7 @@ fn many(
     let overdue = rows.iter().filter(|row| row.overdue).count();
     let cut = more && wanted.limit.is_none();
     Ok(Look {
-        text: list(&rows, &context.now, Style::of_stdout()),
+        text: list(&rows, &context.now(), Style::of_stdout()),
         remark: cut
             .then(|| format!("there are more than these {DEFAULT_LIMIT}; see more with --limit N")),
         code,
@@ -233,13 +238,13 @@ fn json_array(views: &[View]) -> String {
 
 fn row(opened: &mut Opened, view: View, context: &Context, usual: &mut Usual) -> Result<Row> {
     let duration = if view.state() == State::Running {
-        Some(view.record.since.age(&context.now))
+        Some(view.record.since.age(&context.now()))
     } else {
         let events = opened.events(&view.record.name, view.record.minted_by)?;
         latest_duration(&events)
     };
     Ok(Row {
-        overdue: usual.overdue(opened, &view, &context.now)?.is_some(),
+        overdue: usual.overdue(opened, &view, &context.now())?.is_some(),
         view,
         duration,
     })
@@ -301,7 +306,7 @@ impl Wanted {
             None => Vec::new(),
         };
         let since = text(words, "since")?
-            .map(|text| since(text, context.now.wall))
+            .map(|text| since(text, context.now().wall))
             .transpose()?;
         let glob = value(words, "key").and_then(|key| key.to_str());
         Ok(Wanted {
@@ -314,7 +319,7 @@ impl Wanted {
                 limit: None,
             },
             states,
-            problems: flag(words, "problems").then(|| context.now.clone()),
+            problems: flag(words, "problems").then(|| context.now()),
             limit: text(words, "limit")?.map(limit).transpose()?,
         })
     }

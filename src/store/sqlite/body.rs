@@ -16,19 +16,11 @@ use crate::domain::record::{
     CommandLine, Identity, OutputRef, Place, Proposal, Record, Source, Verdict,
 };
 use crate::domain::time::{BootId, Stamp, Ttl, UnixMs};
+use crate::store::transitions::Stored;
 use std::time::Duration;
 
 /// The encoding that is written.
 const ENCODING: u8 = 1;
-
-/// A record with what only this store knows about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// The record.
-    pub record: Record,
-    /// Nonces of earlier claims under the same token that have outputs, oldest first.
-    pub kept: Vec<Nonce>,
-}
 
 /// What a row holds in columns of its own.
 #[derive(Debug)]
@@ -360,6 +352,7 @@ impl<'a> Reader<'a> {
             tree_byte: self.number()?,
             child: self.optional(Reader::process)?,
             nonce: Nonce(self.array()?),
+            lease: None,
         })
     }
 

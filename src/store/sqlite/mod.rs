@@ -5,24 +5,20 @@
 //! from a full disk or a read-only mount.
 
 mod body;
-mod change;
-mod claim;
 mod fault;
-mod import;
 mod place;
 mod purge;
 mod read;
 mod rows;
 mod schema;
-mod settle;
 mod system;
 mod tidy;
 mod tx;
 mod version_1;
 mod vfs;
 
-pub use place::Paths;
-pub use tidy::{Litter, Space};
+pub use place::prepare_beside;
+pub use tidy::Space;
 
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::State;
@@ -34,6 +30,8 @@ use crate::engine::store::{
     OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
+use crate::store::paths::Paths;
+use crate::store::transitions::{End, change, claim, import, settle};
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
@@ -44,7 +42,7 @@ use std::cmp::Ordering;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tx::{End, Tx};
+use tx::Tx;
 
 /// How long a writer waits for its turn in the queue before it goes on without: the queue saves a crowd
 /// from sleeping through each other's pauses, and a holder can be stopped for hours.

@@ -1,11 +1,12 @@
 //! A record as a row, and a row as a record.
 
-use super::body::{self, Columns, Stored};
+use super::body::{self, Columns};
 use super::fault::{Fault, Tried};
 use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
 use crate::domain::record::Record;
 use crate::domain::time::UnixMs;
+use crate::store::transitions::Stored;
 use rusqlite::Row;
 use rusqlite::types::Value;
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing here changes any more: stores of that version are out there.
 
-use super::body::{self, Stored};
+use super::body;
 use super::fault::{Fault, Tried};
 use super::rows;
 use crate::domain::name::{Fingerprint, Generation, Nonce};
@@ -12,6 +12,7 @@ use crate::domain::record::{
     CommandLine, Identity, OutputRef, Place, Proposal, Record, Source, Verdict,
 };
 use crate::domain::time::{BootId, Stamp, Ttl, UnixMs};
+use crate::store::transitions::Stored;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value as Json;
@@ -248,6 +249,7 @@ fn read_owner(c: &mut Cells<'_>) -> Tried<Option<OwnerRef>> {
         tree_byte: c.unsigned()?,
         child: read_child(c)?,
         nonce: Nonce(c.next()?),
+        lease: None,
     }))
 }
 

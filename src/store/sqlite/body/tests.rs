@@ -102,6 +102,7 @@ fn largest() -> Stored {
             start_ticks: 2,
         }),
         nonce: Nonce([5; 16]),
+        lease: None,
     });
     record.source = Source {
         host: "host".to_owned(),
