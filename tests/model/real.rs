@@ -1,6 +1,6 @@
 //! The built program under a script: real processes, real kills.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,6 @@ struct Caller {
     front: Option<Running>,
     pid: i32,
     code: Option<i32>,
-    out: String,
     skips: bool,
     /// Attempts whose end is not open any more.
     ended: usize,
@@ -90,6 +89,10 @@ impl Processes {
         unshare.args(["--time", "--boottime", &ahead, IDEM])
     }
 
+    fn file(&self, name: String) -> File {
+        File::create(self.t.path(name)).expect("a file for the output")
+    }
+
     fn step(&mut self, step: &Step, target: Option<usize>) -> Option<i32> {
         let verb = |args: &[&str]| Some(self.idem().args(args).end().code);
         match (*step, target) {
@@ -131,12 +134,14 @@ impl Processes {
             .args(arguments(key, other, options))
             .env("CALL", id.to_string())
             .env("WHICH", key.to_string())
+            // Files, since a keeper may hold the streams of a front that is gone.
+            .stdout(self.file(format!("out.{id}")))
+            .stderr(self.file(format!("err.{id}")))
             .start();
         self.callers.push(Caller {
             pid: front.pid(),
             front: Some(front),
             code: None,
-            out: String::new(),
             skips: options.if_running == IfRunning::Skip,
             ended: 0,
         });
@@ -186,9 +191,7 @@ impl Processes {
                 .as_ref()
                 .is_some_and(|_| !procs::alive(caller.pid));
             if over && let Some(front) = caller.front.take() {
-                let (code, out) = front.leave();
-                caller.code = Some(code);
-                caller.out = String::from_utf8_lossy(&out).into_owned();
+                caller.code = Some(front.end().code);
             }
         }
         let seen = (0..self.callers.len()).map(|id| {
@@ -252,11 +255,9 @@ impl Processes {
     fn prints(&self, model: &Model) -> Result<(), String> {
         for (id, caller) in self.callers.iter().enumerate() {
             let wanted = model.printed(id);
-            if caller.code == Some(0) && !caller.skips && caller.out != wanted {
-                return Err(format!(
-                    "call {id} printed {:?}, not {wanted:?}",
-                    caller.out
-                ));
+            let printed = self.t.read(&format!("out.{id}"));
+            if caller.code == Some(0) && !caller.skips && printed != wanted {
+                return Err(format!("call {id} printed {printed:?}, not {wanted:?}"));
             }
         }
         Ok(())
