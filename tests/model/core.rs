@@ -110,7 +110,7 @@ impl Core {
     fn name(&self, key: usize) -> OpName {
         OpName {
             scope: Scope::default(),
-            key: Key::new(&format!("{}{}", KEYS[key], self.number)).expect("a key"),
+            key: Key::new(format!("{}{}", KEYS[key], self.number)).expect("a key"),
         }
     }
 
