@@ -184,6 +184,22 @@ pub const ALL: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "waiter",
+        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.2; echo out' >/dev/null 2>&1 & \
+            upto test -s n; disown",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.2; echo out",
+        settled_before: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "left",
+        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.3; echo out' >/dev/null 2>&1 & \
+            upto test -s n; kill -9 $(idem status k --json | jq .owner.pid); disown",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.3; echo out",
+        code: 122,
+        ..PLAIN
+    },
+    Scenario {
         name: "resolve",
         before: "idem run -k k -- sh -c 'test -e ok || kill -9 $$; echo x >>n; echo out' 2>/dev/null; touch ok",
         call: "resolve\nk\n--not-done",

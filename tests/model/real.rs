@@ -58,18 +58,17 @@ pub fn run(script: &[Step]) -> Result<(), String> {
         if !model.is_certain(step) || (*step == Step::Pass && !moves_clocks()) {
             continue;
         }
-        let target = match *step {
-            Step::End(from, _) => model.at_gate(from),
-            Step::Kill(from, who) => model.victim(from, who),
-            _ => None,
-        };
-        model.step(step);
-        let verb = world.step(step, target);
         world
-            .agrees(&model, verb)
+            .take(&mut model, step)
             .map_err(|what| format!("after step {}, `{step}`: {what}", at + 1))?;
     }
-    Ok(())
+    while model.at_gate(0).is_some() {
+        let end = Step::End(0, How::Success);
+        world
+            .take(&mut model, &end)
+            .map_err(|what| format!("in the end, `{end}`: {what}"))?;
+    }
+    world.leaves_nothing()
 }
 
 /// Only root can make a time namespace.
@@ -79,6 +78,33 @@ fn moves_clocks() -> bool {
 }
 
 impl Processes {
+    /// Takes a step, and waits until the world is as the model says.
+    fn take(&mut self, model: &mut Model, step: &Step) -> Result<(), String> {
+        let target = match *step {
+            Step::End(from, _) => model.at_gate(from),
+            Step::Kill(from, who) => model.victim(from, who),
+            _ => None,
+        };
+        model.step(step);
+        let verb = self.step(step, target);
+        self.agrees(model, verb)
+    }
+
+    /// Nobody runs any more once every call and every command has ended.
+    fn leaves_nothing(&self) -> Result<(), String> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let left = self.t.running();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("in the end there are still {left:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// A command of idem's, with the clock where it is now.
     fn idem(&self) -> Cmd {
         if self.ahead.is_zero() {
