@@ -115,8 +115,8 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "timed",
         before: "idem run -k other -- true",
-        call: "run\n-kk\n--timeout=60ms\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
-        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
+        call: "run\n-kk\n--timeout=60ms\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4; :",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4; :",
         code: 124,
         ..PLAIN
     },
