@@ -394,13 +394,11 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
     })
 
     $words = @($commandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
-    $verb = $words | Where-Object { -not $_.StartsWith('-') } | Select-Object -First 1
-    if (('status log output wait resolve approve reject forget export' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
-        $completions += @(& idem __complete keys "=$wordToComplete" @words 2>$null | ForEach-Object {
-            $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
-            [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)
-        })
-    }
+    if ($wordToComplete -ne '') { $words = @($words | Select-Object -SkipLast 1) }
+    $completions += @(& idem __complete here "=$wordToComplete" @words 2>$null | ForEach-Object {
+        $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
+        [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)
+    })
 
     $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
         Sort-Object -Property ListItemText

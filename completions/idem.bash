@@ -1673,36 +1673,34 @@ _idem() {
     esac
 }
 
-# Completes the key of an operation from the store; everything else is left to _idem.
-_idem_or_keys() {
-    local verb="" i word cur="${COMP_WORDS[COMP_CWORD]}" prev="$3"
-    COMPREPLY=()
-    for (( i = 1; i < COMP_CWORD; i++ )); do
-        case "${COMP_WORDS[i]}" in
-            --store | --config | --profile) (( i++ )) ;;
-            -*) ;;
-            *) verb="${COMP_WORDS[i]}"; break ;;
-        esac
-    done
-    case "${verb}:${prev}:${cur}" in
-        run:--key:* | run:-k:* | key:--key:* | key:-k:*) ;;
-        *:*:-* | *:--scope:* | *:--state:* | *:--task:* | *:--since:* | *:--limit:* | *:--store:* | \
-            *:--config:* | *:--profile:* | *:--attempt:* | *:--wait:* | *:--stdout:* | *:--exit-code:*) _idem "$@"; return ;;
-        status:* | log:* | output:* | wait:* | resolve:* | approve:* | reject:* | forget:* | export:*) ;;
-        *) _idem "$@"; return ;;
-    esac
-    # The word as it was typed: bash splits it at colons and equals signs.
+# Completes keys, scopes, tasks, breakers and profiles; everything else is left to _idem.
+_idem_live() {
+    local word found before cur="${COMP_WORDS[COMP_CWORD]}" words
+    # The words as they were typed: bash splits them at colons and equals signs.
+    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
     word="${COMP_LINE:0:COMP_POINT}"
     word="${word##*[[:space:]]}"
-    local before="${word%"$cur"}"
-    while IFS= read -r i; do
-        printf -v i '%q' "$i"
-        COMPREPLY+=("${i#"$before"}")
-    done < <("$1" __complete keys "=$word" "${COMP_WORDS[@]:1}" 2>/dev/null)
+    [[ -z "$word" ]] || unset 'words[-1]'
+    if [[ "$word" == --*=* ]]; then
+        words+=("${word%%=*}")
+        word="${word#*=}"
+    fi
+    [[ "$cur" == [:=] ]] && cur=""
+    before="${word%"$cur"}"
+    COMPREPLY=()
+    if ! found="$("$1" __complete here "=$word" "${words[@]:1}" 2>/dev/null)"; then
+        _idem "$@"
+        return
+    fi
+    while IFS= read -r word; do
+        [[ -n "$word" ]] || continue
+        printf -v word '%q' "$word"
+        COMPREPLY+=("${word#"$before"}")
+    done <<<"$found"
 }
 
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _idem_or_keys -o nosort -o bashdefault -o default idem
+    complete -F _idem_live -o nosort -o bashdefault -o default idem
 else
-    complete -F _idem_or_keys -o bashdefault -o default idem
+    complete -F _idem_live -o bashdefault -o default idem
 fi

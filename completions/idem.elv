@@ -367,9 +367,9 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
     ]
-    if (and (> (count $words) 2) (has-value [status log output wait resolve approve reject forget export] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
+    if (> (count $words) 2) {
         try {
-            (external idem) __complete keys '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
+            (external idem) __complete here '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
         } catch { }
     }
     if (has-key $completions $command) {

@@ -313,13 +313,61 @@ complete -c idem -n "__fish_idem_using_subcommand man" -l config -d 'The configu
 complete -c idem -n "__fish_idem_using_subcommand man" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 
-function __fish_idem_keys
+function __fish_idem_live
     set -l words (commandline -opc)
-    command idem __complete keys "="(commandline -ct) $words[2..-1] 2>/dev/null
+    set -l typed (commandline -ct | string replace -r -- '^--[a-z-]+=' '')
+    command idem __complete $argv[1] "=$typed" $words[2..-1] 2>/dev/null
 end
-for verb in status log output wait resolve approve reject forget export
-    complete -c idem -n "__fish_idem_using_subcommand $verb" -f -a "(__fish_idem_keys)"
-end
-for verb in run key
-    complete -c idem -n "__fish_idem_using_subcommand $verb" -s k -l key -x -a "(__fish_idem_keys)"
-end
+complete -c idem -n "not __fish_seen_subcommand_from run status log output wait resolve approve reject forget key batch task breaker explain stats gc doctor export import completions man" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -x -a "(__fish_idem_live keys)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l task -x -a "(__fish_idem_live tasks)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l breaker -x -a "(__fish_idem_live breakers)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand status" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand status" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand status" -l task -x -a "(__fish_idem_live tasks)"
+complete -c idem -n "__fish_idem_using_subcommand status" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand log" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand log" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand log" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand output" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand output" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand output" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand wait" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand wait" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand wait" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand approve" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand approve" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand approve" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand reject" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand reject" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand reject" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand forget" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand forget" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand forget" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand key" -s k -l key -x -a "(__fish_idem_live keys)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l task -x -a "(__fish_idem_live tasks)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l breaker -x -a "(__fish_idem_live breakers)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand batch" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand task" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand task" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand task" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand breaker" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand explain" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand gc" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand export" -f -a "(__fish_idem_live here)"
+complete -c idem -n "__fish_idem_using_subcommand export" -l scope -x -a "(__fish_idem_live scopes)"
+complete -c idem -n "__fish_idem_using_subcommand export" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand import" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand completions" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand man" -l profile -x -a "(__fish_idem_live profiles)"

@@ -1,14 +1,14 @@
-//! Completion scripts for shells: generated from the definition of the options, with the keys of the
-//! store added where a verb takes one.
+//! Completion scripts for shells: generated from the definition of the options, with what is in the store
+//! and the configuration added.
 //!
-//! The scripts ask `idem __complete keys =PREFIX WORD...` for keys, where the words are those of the
-//! line so far: they can name a store and a scope.
+//! The scripts ask `idem __complete KIND =PREFIX WORD...`, where the words are those of the line before the
+//! one being typed: they can name a store and a scope. The kind is one of [`Live`], or `here`: then idem
+//! finds out from the words, and ends with 1 where the place is none of these.
 
+use super::live::Live;
 use super::parse::tree;
+use super::verbs;
 use clap_complete::Shell;
-
-/// The verbs that take the key of an operation, as the shells' lists have them.
-pub const VERBS_WITH_KEYS: &str = "status log output wait resolve approve reject forget export";
 
 /// The script for a shell.
 pub fn script(shell: Shell) -> String {
@@ -25,56 +25,49 @@ pub fn script(shell: Shell) -> String {
     }
 }
 
-const BASH_KEYS: &str = r#"
-# Completes the key of an operation from the store; everything else is left to _idem.
-_idem_or_keys() {
-    local verb="" i word cur="${COMP_WORDS[COMP_CWORD]}" prev="$3"
-    COMPREPLY=()
-    for (( i = 1; i < COMP_CWORD; i++ )); do
-        case "${COMP_WORDS[i]}" in
-            --store | --config | --profile) (( i++ )) ;;
-            -*) ;;
-            *) verb="${COMP_WORDS[i]}"; break ;;
-        esac
-    done
-    case "${verb}:${prev}:${cur}" in
-        run:--key:* | run:-k:* | key:--key:* | key:-k:*) ;;
-        *:*:-* | *:--scope:* | *:--state:* | *:--task:* | *:--since:* | *:--limit:* | *:--store:* | \
-            *:--config:* | *:--profile:* | *:--attempt:* | *:--wait:* | *:--stdout:* | *:--exit-code:*) _idem "$@"; return ;;
-        @VERBS@) ;;
-        *) _idem "$@"; return ;;
-    esac
-    # The word as it was typed: bash splits it at colons and equals signs.
+const BASH_LIVE: &str = r#"
+# Completes keys, scopes, tasks, breakers and profiles; everything else is left to _idem.
+_idem_live() {
+    local word found before cur="${COMP_WORDS[COMP_CWORD]}" words
+    # The words as they were typed: bash splits them at colons and equals signs.
+    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
     word="${COMP_LINE:0:COMP_POINT}"
     word="${word##*[[:space:]]}"
-    local before="${word%"$cur"}"
-    while IFS= read -r i; do
-        printf -v i '%q' "$i"
-        COMPREPLY+=("${i#"$before"}")
-    done < <("$1" __complete keys "=$word" "${COMP_WORDS[@]:1}" 2>/dev/null)
+    [[ -z "$word" ]] || unset 'words[-1]'
+    if [[ "$word" == --*=* ]]; then
+        words+=("${word%%=*}")
+        word="${word#*=}"
+    fi
+    [[ "$cur" == [:=] ]] && cur=""
+    before="${word%"$cur"}"
+    COMPREPLY=()
+    if ! found="$("$1" __complete here "=$word" "${words[@]:1}" 2>/dev/null)"; then
+        _idem "$@"
+        return
+    fi
+    while IFS= read -r word; do
+        [[ -n "$word" ]] || continue
+        printf -v word '%q' "$word"
+        COMPREPLY+=("${word#"$before"}")
+    done <<<"$found"
 }
 
 "#;
 
 fn bash(script: &str) -> String {
-    let verbs: Vec<String> = VERBS_WITH_KEYS
-        .split(' ')
-        .map(|verb| format!("{verb}:*"))
-        .collect();
-    let keys = BASH_KEYS.replace("@VERBS@", &verbs.join(" | "));
     let (functions, registration) = match script.rfind("\nif [[ \"${BASH_VERSINFO") {
         Some(at) => script.split_at(at),
         None => (script, ""),
     };
-    let registration = registration.replace("complete -F _idem ", "complete -F _idem_or_keys ");
-    format!("{functions}{keys}{}", registration.trim_start())
+    let registration = registration.replace("complete -F _idem ", "complete -F _idem_live ");
+    format!("{functions}{BASH_LIVE}{}", registration.trim_start())
 }
 
-const ZSH_KEYS: &str = r#"(( $+functions[_idem_keys] )) ||
-_idem_keys() {
-    local -a keys
-    keys=(${(f)"$(command idem __complete keys "=${(Q)PREFIX}" "${(@Q)words}" 2>/dev/null)"})
-    compadd -a keys
+const ZSH_LIVE: &str = r#"(( $+functions[_idem_live] )) ||
+_idem_live() {
+    local -a found
+    found=(${(f)"$(command idem __complete $@[-1] "=${(Q)PREFIX}" "${(@Q)words[1,CURRENT-1]}" 2>/dev/null)"})
+    compadd "${@[1,-2]}" -a found
 }
 
 "#;
@@ -83,39 +76,85 @@ fn zsh(script: &str) -> String {
     let mut out = String::new();
     for line in script.lines() {
         if line.starts_with("if [ \"$funcstack[1]\"") {
-            out.push_str(ZSH_KEYS);
+            out.push_str(ZSH_LIVE);
         }
-        let takes_key = line.contains("key -- ") || line.contains(":TEMPLATE:");
-        match (takes_key, line.contains(":_default'")) {
-            (true, true) => out.push_str(&line.replace(":_default'", ":_idem_keys'")),
-            _ => out.push_str(line),
+        match zsh_live(line) {
+            Some(live) => {
+                let action = format!(":_idem_live {}'", live.word());
+                out.push_str(&line.replace(":_default'", &action));
+            }
+            None => out.push_str(line),
         }
         out.push('\n');
     }
     out
 }
 
-const FISH_KEYS: &str = r#"
-function __fish_idem_keys
+/// What a line of the generated script describes an argument for.
+fn zsh_live(line: &str) -> Option<Live> {
+    let spec = line.trim_start_matches(['\'', '*', ':', '(']);
+    let is = |names: &[&str]| names.iter().any(|name| spec.starts_with(name));
+    if line.contains(":TEMPLATE:") || is(&["key -- "]) {
+        Some(Live::Keys)
+    } else if is(&["--scope="]) {
+        Some(Live::Scopes)
+    } else if is(&["--task=", "name -- The task"]) {
+        Some(Live::Tasks)
+    } else if is(&["--breaker=", "name -- One breaker"]) {
+        Some(Live::Breakers)
+    } else if is(&["--profile="]) {
+        Some(Live::Profiles)
+    } else {
+        None
+    }
+}
+
+const FISH_LIVE: &str = r#"
+function __fish_idem_live
     set -l words (commandline -opc)
-    command idem __complete keys "="(commandline -ct) $words[2..-1] 2>/dev/null
-end
-for verb in @VERBS@
-    complete -c idem -n "__fish_idem_using_subcommand $verb" -f -a "(__fish_idem_keys)"
-end
-for verb in run key
-    complete -c idem -n "__fish_idem_using_subcommand $verb" -s k -l key -x -a "(__fish_idem_keys)"
+    set -l typed (commandline -ct | string replace -r -- '^--[a-z-]+=' '')
+    command idem __complete $argv[1] "=$typed" $words[2..-1] 2>/dev/null
 end
 "#;
 
+/// Every argument that has something live, as fish wants it told.
 fn fish(script: &str) -> String {
-    let keys = FISH_KEYS.replace("@VERBS@", VERBS_WITH_KEYS);
-    format!("{script}{keys}")
+    let mut out = format!("{script}{FISH_LIVE}");
+    let mut add = |condition: &str, what: &str| {
+        out.push_str(&format!("complete -c idem -n \"{condition}\" {what}\n"));
+    };
+    let names: Vec<&str> = verbs::ALL.iter().map(|verb| verb.name).collect();
+    // fish's own condition for the place before the verb fails at an option that still lacks its value.
+    add(
+        &format!("not __fish_seen_subcommand_from {}", names.join(" ")),
+        "-l profile -x -a \"(__fish_idem_live profiles)\"",
+    );
+    for verb in verbs::ALL {
+        let condition = format!("__fish_idem_using_subcommand {}", verb.name);
+        for arg in verbs::command(verb).get_arguments() {
+            let Some(live) = Live::of_arg(verb.name, arg) else {
+                continue;
+            };
+            let Some(long) = arg.get_long() else {
+                add(&condition, "-f -a \"(__fish_idem_live here)\"");
+                continue;
+            };
+            let short = arg
+                .get_short()
+                .map_or(String::new(), |c| format!("-s {c} "));
+            let what = format!(
+                "{short}-l {long} -x -a \"(__fish_idem_live {})\"",
+                live.word()
+            );
+            add(&condition, &what);
+        }
+    }
+    out
 }
 
-const ELVISH_KEYS: &str = r#"    if (and (> (count $words) 2) (has-value [@VERBS@] $words[1]) (not (str:has-prefix $words[-1] '-'))) {
+const ELVISH_LIVE: &str = r#"    if (> (count $words) 2) {
         try {
-            (external idem) __complete keys '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
+            (external idem) __complete here '='$words[-1] (all $words[1..-1]) 2>/dev/null | from-lines
         } catch { }
     }
     if (has-key $completions $command) {
@@ -124,30 +163,25 @@ const ELVISH_KEYS: &str = r#"    if (and (> (count $words) 2) (has-value [@VERBS
 "#;
 
 fn elvish(script: &str) -> String {
-    let keys = ELVISH_KEYS.replace("@VERBS@", VERBS_WITH_KEYS);
-    script.replace("    $completions[$command]\n", &keys)
+    script.replace("    $completions[$command]\n", ELVISH_LIVE)
 }
 
-const POWERSHELL_KEYS: &str = r#"    $words = @($commandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
-    $verb = $words | Where-Object { -not $_.StartsWith('-') } | Select-Object -First 1
-    if (('@VERBS@' -split ' ') -contains $verb -and $verb -ne $wordToComplete -and -not $wordToComplete.StartsWith('-')) {
-        $completions += @(& idem __complete keys "=$wordToComplete" @words 2>$null | ForEach-Object {
-            $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
-            [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)
-        })
-    }
+const POWERSHELL_LIVE: &str = r#"    $words = @($commandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
+    if ($wordToComplete -ne '') { $words = @($words | Select-Object -SkipLast 1) }
+    $completions += @(& idem __complete here "=$wordToComplete" @words 2>$null | ForEach-Object {
+        $text = if ($_ -match '^[\w./:+=-]+$') { $_ } else { "'" + $_.Replace("'", "''") + "'" }
+        [CompletionResult]::new($text, $_, [CompletionResultType]::ParameterValue, $_)
+    })
 
     $completions.Where"#;
 
 fn powershell(script: &str) -> String {
-    let keys = POWERSHELL_KEYS.replace("@VERBS@", VERBS_WITH_KEYS);
-    script.replace("    $completions.Where", &keys)
+    script.replace("    $completions.Where", POWERSHELL_LIVE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::verbs;
 
     const SHELLS: [Shell; 5] = [
         Shell::Bash,
@@ -158,10 +192,14 @@ mod tests {
     ];
 
     #[test]
-    fn every_script_asks_for_keys_and_knows_every_verb() {
+    fn every_script_asks_for_what_is_live_and_knows_every_verb() {
         for shell in SHELLS {
             let script = script(shell);
-            assert_eq!(script.matches("__complete keys").count(), 1, "{shell}");
+            assert_eq!(
+                script.matches("idem_live() {").count(),
+                usize::from(shell == Shell::Bash || shell == Shell::Zsh)
+            );
+            assert_eq!(script.matches(" __complete ").count(), 1, "{shell}");
             for verb in verbs::ALL {
                 assert!(script.contains(verb.name), "{shell}: {}", verb.name);
             }
@@ -171,24 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn zsh_completes_every_key_argument() {
+    fn zsh_completes_every_argument_that_has_something_live() {
         let zsh = script(Shell::Zsh);
-        let options = 4; // --key and -k of run and of key
-        let verbs = VERBS_WITH_KEYS.split(' ').count();
-        assert_eq!(zsh.matches(":_idem_keys'").count(), options + verbs);
-    }
-
-    #[test]
-    fn the_verbs_with_keys_are_those_that_take_one() {
-        let takes_key = |verb: &&'static verbs::Verb| {
-            let command = verbs::command(verb);
-            command.get_positionals().any(|arg| arg.get_id() == "key")
-        };
-        let names: Vec<&str> = verbs::ALL
-            .iter()
-            .filter(takes_key)
-            .map(|verb| verb.name)
-            .collect();
-        assert_eq!(names, VERBS_WITH_KEYS.split(' ').collect::<Vec<_>>());
+        let commands: Vec<clap::Command> = verbs::ALL.iter().map(verbs::command).collect();
+        for live in Live::ALL {
+            let of_verbs = commands.iter().flat_map(|command| {
+                let args = command.get_arguments();
+                args.filter(|arg| Live::of_arg(command.get_name(), arg) == Some(live))
+            });
+            let names = of_verbs.map(|arg| 1 + usize::from(arg.get_short().is_some()));
+            // A profile can also stand before the verb.
+            let wanted = names.sum::<usize>() + usize::from(live == Live::Profiles);
+            let action = format!(":_idem_live {}'", live.word());
+            assert_eq!(zsh.matches(&action).count(), wanted, "{}", live.word());
+        }
     }
 }

@@ -329,6 +329,11 @@ pub const INPUT_OUTPUT: Group = Group {
         ),
         opt("detach", Takes::Nothing, "Return once the claim is on disk"),
         opt(
+            "lease",
+            Takes::Value("DUR"),
+            "On a server: how long a silent owner counts as alive [default: 60s]",
+        ),
+        opt(
             "tty",
             Takes::Nothing,
             "Give the command a terminal for its output",
@@ -452,6 +457,11 @@ const MORE: &[(&str, &str)] = &[
     (
         "log",
         "Key, decision, reason, exit code, generation and source, in one write.",
+    ),
+    (
+        "detach",
+        "Prints the key, also where another call runs it already; idem wait\n\
+         and idem output have the result.",
     ),
     (
         "on-unknown",

@@ -27,7 +27,7 @@ use std::time::Duration;
 pub enum Answer<'a> {
     /// `--if-running skip`.
     Skipped,
-    /// `--detach`: the claim with this generation is durable.
+    /// `--detach`: the claim with this generation is durable, whichever call made it.
     Detached(Generation),
     /// Nothing is executed or handed out.
     Refused {

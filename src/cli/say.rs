@@ -12,6 +12,8 @@ use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
 
 const SHOWN_COMMAND_CHARS: usize = 80;
+/// What fits into a row of 80 columns with the words and the time beside it.
+const MOST_HINT_CHARS: usize = 43;
 
 /// What to do about an outcome that nobody knows.
 pub fn about_unknown(name: &OpName) -> String {
@@ -122,14 +124,17 @@ pub fn waits_for_caller(record: &Record, liveness: &Liveness, now: &Stamp) -> St
     )
 }
 
-/// A person's decision is waited for.
+/// A person's decision is waited for. What to do comes first: a terminal shows no more than a row.
 pub fn waits_for_approval(record: &Record, now: &Stamp) -> String {
+    let hint = format!("idem approve {}", quote::operation(&record.name));
+    let hint = match hint.chars().count() {
+        ..=MOST_HINT_CHARS => format!("`{hint}`"),
+        _ => "approval: `idem status --state held`".to_owned(),
+    };
     format!(
-        "waiting for the approval of {}: held {}{}; decide with `idem approve {}`",
-        record.name,
+        "waiting for {hint}, held {}{}",
         when::length(record.since.age(now)),
-        whose(record),
-        quote::operation(&record.name)
+        whose(record)
     )
 }
 
@@ -279,6 +284,9 @@ pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
         Recorded::Superseded => lines.push(format!(
             "{name} was resolved or forgotten while it ran; this result is only in `idem log {}`",
             quote::operation(name)
+        )),
+        Recorded::Deferred(why) => lines.push(format!(
+            "{name} ran, and its result is only on this machine so far: {why}; `idem sync` delivers it, and so does the next call from here"
         )),
         Recorded::No(error) => lines.push(format!(
             "{name} ran, and its result could not be recorded: {error}; later calls will find it unknown"

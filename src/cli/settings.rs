@@ -2,6 +2,7 @@
 
 use super::layers::{Layers, Origin};
 use super::parse::value;
+use super::place::{self, GivenStore};
 use super::values::{self, Deadline};
 use crate::domain::decision::{IfRunning, Request};
 use crate::domain::facts::Facts;
@@ -156,10 +157,17 @@ pub fn named(
     })
 }
 
+/// Two teams that share a server must not share a key by chance.
+pub const SCOPE_NEEDED: &str = "a store on a server needs a scope, which others who use it do not have; give --scope NAME, or set IDEM_SCOPE";
+
 /// `--scope`, else `IDEM_SCOPE`, else the configuration's, else the empty scope.
 pub fn scope(layers: &Layers<'_>) -> Result<Scope, UsageError> {
-    let Some(given) = layers.get("scope") else {
-        return Ok(Scope::default());
+    let shared = || matches!(place::store(layers), Ok(GivenStore::Server { .. }));
+    let given = match layers.get("scope") {
+        Some(given) if !given.value.is_empty() => given,
+        _ if shared() => return Err(SCOPE_NEEDED.to_owned()),
+        Some(given) => given,
+        None => return Ok(Scope::default()),
     };
     let from = layers.label("scope", &given.origin);
     // An empty variable is as good as none.
@@ -509,7 +517,7 @@ fn check_headers(argv: &[OsString]) -> Result<(), UsageError> {
 }
 
 /// The parsed value of an option, if it was given.
-fn optional<T, E: std::fmt::Display>(
+pub(super) fn optional<T, E: std::fmt::Display>(
     layers: &Layers<'_>,
     name: &str,
     parse: impl Fn(&str) -> Result<T, E>,
@@ -537,35 +545,4 @@ fn bytes(layers: &Layers<'_>, name: &str) -> Result<Option<OsString>, UsageError
         return Err(format!("{from} is empty; give a value or leave it out"));
     }
     Ok(Some(given.value.into_owned()))
-}
-
-/// The store's file: as given, else `idem/idem.db` in the user's state directory. The second value tells
-/// that it is the default.
-pub fn store_path(layers: &Layers<'_>) -> Result<(PathBuf, bool), UsageError> {
-    if let Some(given) = layers.get("store") {
-        if given.value.is_empty() {
-            let from = layers.label("store", &given.origin);
-            return Err(format!(
-                "{from} is empty; name the store's file, or leave it out"
-            ));
-        }
-        if let Some((scheme, _)) = given.value.to_string_lossy().split_once("://") {
-            let from = layers.label("store", &given.origin);
-            return Err(format!(
-                "{from}: there is no store of the kind {scheme}://; name a file"
-            ));
-        }
-        return Ok((PathBuf::from(given.value.into_owned()), false));
-    }
-    // The base directory specification tells to ignore a relative path.
-    let absolute = |name: &str| {
-        let path = layers.variable(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    match state {
-        Some(state) => Ok((state.join("idem/idem.db"), true)),
-        None => Err("HOME is not set, so there is no place for the store; name one with --store or IDEM_STORE".to_owned()),
-    }
 }

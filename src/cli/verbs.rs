@@ -103,6 +103,16 @@ pub const ALL: &[Verb] = &[
         build: doctor,
     },
     Verb {
+        name: "init",
+        about: "Make the tables of a store on a PostgreSQL server",
+        build: init,
+    },
+    Verb {
+        name: "sync",
+        about: "Deliver results that a server has missed while it was away",
+        build: sync,
+    },
+    Verb {
         name: "export",
         about: "Print records with their outputs as JSON lines",
         build: export,
@@ -471,6 +481,35 @@ fn gc(command: Command) -> Command {
 fn doctor(command: Command) -> Command {
     command.arg(json_arg()).after_help(
         "Ends with 1 where a person is needed, 0 where all is well or there is no store.",
+    )
+}
+
+fn init(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("print-sql")
+                .long("print-sql")
+                .action(ArgAction::SetTrue)
+                .help("Print the statements instead, for whoever may execute them"),
+        )
+        .arg(
+            Arg::new("role")
+                .long("role")
+                .value_name("ROLE")
+                .value_parser(OsStringValueParser::new())
+                .help("With --print-sql: also let this role use the tables"),
+        )
+        .after_help(
+            "Once for each server, and again after an upgrade of idem. Repeating it changes\n\
+             nothing. The embedded store needs none.",
+        )
+}
+
+fn sync(command: Command) -> Command {
+    command.arg(json_arg()).after_help(
+        "A result that the server could not take is kept on this machine. Every call from\n\
+         here delivers it first; this does it now, and says what became of each. Ends with\n\
+         1 while some still wait.",
     )
 }
 

@@ -1,5 +1,6 @@
 //! How moments and ages are shown.
 
+pub use crate::domain::duration::length;
 use crate::domain::time::UnixMs;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -22,26 +23,6 @@ pub fn age(age: Duration) -> String {
         return "just now".to_owned();
     }
     format!("{} ago", length(age))
-}
-
-/// A length of time for people, by its two largest units, rounded down: `3h 12m`, `45s`, `120ms`.
-pub fn length(length: Duration) -> String {
-    let secs = length.as_secs();
-    let parts = [
-        (secs / 86_400, "d"),
-        (secs / 3600 % 24, "h"),
-        (secs / 60 % 60, "m"),
-        (secs % 60, "s"),
-    ];
-    if secs == 0 {
-        return format!("{}ms", length.subsec_millis());
-    }
-    let from_largest = parts.iter().skip_while(|(count, _)| *count == 0).take(2);
-    let shown: Vec<_> = from_largest
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    shown.join(" ")
 }
 
 #[cfg(test)]

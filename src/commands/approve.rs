@@ -32,7 +32,7 @@ pub fn reject(matches: &ArgMatches) -> Result<i32> {
 
 fn decide(matches: &ArgMatches, verdict: Verdict) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let note = text(matches, "note")?.map(str::to_owned);
     let shown = text(matches, "generation")?.map(generation).transpose()?;
     // Looked at for reading first, so that a mistyped key makes no store.
@@ -83,7 +83,7 @@ fn objection(
             record.generation
         ));
     }
-    if record.expired(&context.now) {
+    if record.expired(&context.now()) {
         return Some(format!(
             "the proposal of {name} has expired; `idem forget --force {operation}` makes room for a new one"
         ));
@@ -181,12 +181,12 @@ fn write(
                 proposal: Box::new(Proposal {
                     verdict,
                     decided_by: Some(decided_by.clone()),
-                    decided_at: Some(context.now.wall),
+                    decided_at: Some(context.now().wall),
                     note: note.clone(),
                     ..proposal.clone()
                 }),
                 events: vec![NewEvent {
-                    at: context.now.wall,
+                    at: context.now().wall,
                     kind: match verdict {
                         Verdict::Rejected => EventKind::Rejected,
                         Verdict::Approved | Verdict::Pending => EventKind::Approved,

@@ -21,7 +21,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         .map_err(|e| anyhow!("the batch's name {e}; give its business name"))?;
     let present = match flag(matches, "rotate") {
         true => rotate(&context, name.as_str())?,
-        false => keeping::batch_name(&context.path, name.as_str())?,
+        false => keeping::batch_name(&context.location, name.as_str())?,
     };
     print(format!("{present}\n"))?;
     Ok(0)

@@ -33,7 +33,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     match name {
         None if reset || trip => Err(anyhow!("--reset and --trip need the name of one breaker")),
         Some(name) if trip => {
-            let breaker = Breaker::tripped(&context.now, cooldown.unwrap_or(DEFAULT_COOLDOWN));
+            let breaker = Breaker::tripped(&context.now(), cooldown.unwrap_or(DEFAULT_COOLDOWN));
             write(&context, name, &breaker)?;
             Ok(0)
         }
@@ -56,7 +56,7 @@ fn reset_one(context: &Context, name: &str) -> Result<i32> {
     if !states.iter().any(|(found, _)| found == name) {
         return Ok(not_there(name));
     }
-    write(context, name, &Breaker::closed(&context.now))?;
+    write(context, name, &Breaker::closed(&context.now()))?;
     Ok(0)
 }
 
@@ -78,7 +78,7 @@ fn shown(context: &Context, (name, state): (String, Value)) -> Result<Shown> {
     let breaker = Breaker::from_json(&state).map_err(|e| {
         anyhow!("breaker {name} {e}; upgrade idem, or close it with `idem breaker {name} --reset`")
     })?;
-    Ok((name, breaker.phase(&context.now)))
+    Ok((name, breaker.phase(&context.now())))
 }
 
 fn show_one(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
@@ -90,7 +90,7 @@ fn show_one(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> 
     };
     let shown = shown(context, found)?;
     print(match flag(matches, "json") {
-        true => format!("{}\n", object(&shown, &context.now)),
+        true => format!("{}\n", object(&shown, &context.now())),
         false => line(&shown),
     })?;
     Ok(0)
@@ -106,7 +106,7 @@ fn show_all(matches: &ArgMatches, context: &Context) -> Result<i32> {
         true => {
             let objects: Vec<String> = all
                 .iter()
-                .map(|shown| object(shown, &context.now).to_string())
+                .map(|shown| object(shown, &context.now()).to_string())
                 .collect();
             format!("[{}]\n", objects.join(",\n"))
         }

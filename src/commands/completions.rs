@@ -1,11 +1,14 @@
-//! `idem completions`, and the keys that the scripts ask for.
+//! `idem completions`, and what the scripts ask for.
 
 use super::context::Context;
 use crate::cli::completion;
+use crate::cli::config::Config;
+use crate::cli::live::Live;
 use crate::cli::parse::{Typed, parse, word};
 use crate::cli::stdout::print;
+use crate::domain::name::Scope;
 use crate::domain::outcome::State;
-use crate::engine::store::Filter;
+use crate::engine::store::{Filter, GuardKind, Store};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use clap_complete::Shell;
@@ -27,21 +30,42 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     Ok(0)
 }
 
-/// `__complete keys =PREFIX WORD...`: the keys that begin so, newest first, one a line. Whatever goes
-/// wrong is nothing to complete with: a person is typing.
+/// `__complete KIND =PREFIX WORD...`: what begins so, one a line; see [`completion`]. Whatever goes wrong is
+/// nothing to complete with: a person is typing.
 pub fn complete(arguments: &[OsString]) -> i32 {
-    if let [_, kind, prefix, words @ ..] = arguments
-        && kind == "keys"
-        && let Some(prefix) = prefix.to_str().and_then(|prefix| prefix.strip_prefix('='))
-        && let Ok(keys) = keys(prefix, words)
-    {
-        // Nobody is there to be told.
-        let _ = print(keys);
-    }
+    let [_, kind, prefix, words @ ..] = arguments else {
+        return 1;
+    };
+    let Some(prefix) = prefix.to_str().and_then(|prefix| prefix.strip_prefix('=')) else {
+        return 1;
+    };
+    let live = match kind.to_str() {
+        Some("here") => Live::behind(words, prefix),
+        Some(kind) => Live::of_word(kind),
+        None => None,
+    };
+    let Some(live) = live else { return 1 };
+    let found = match live {
+        Live::Profiles => profiles(words),
+        Live::Keys | Live::Scopes | Live::Tasks | Live::Breakers => in_store(live, prefix, words),
+    };
+    let begins = |name: &String| !name.is_empty() && name.starts_with(prefix);
+    let names = found.unwrap_or_default().into_iter().filter(begins);
+    let lines: String = names.map(|name| name + "\n").collect();
+    // Nobody is there to be told.
+    let _ = print(lines);
     0
 }
 
-fn keys(prefix: &str, words: &[OsString]) -> Result<String> {
+fn profiles(words: &[OsString]) -> Result<Vec<String>> {
+    let named = last_value(words, "--config");
+    let env = |name: &str| std::env::var_os(name);
+    let config = Config::read(named.as_deref(), None, &env).map_err(|e| anyhow!(e))?;
+    let names = config.iter().flat_map(Config::profiles);
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn in_store(live: Live, prefix: &str, words: &[OsString]) -> Result<Vec<String>> {
     let mut typed = vec![OsString::from("status")];
     for option in ["--store", "--config", "--profile", "--scope"] {
         if let Some(value) = last_value(words, option) {
@@ -49,15 +73,50 @@ fn keys(prefix: &str, words: &[OsString]) -> Result<String> {
         }
     }
     let Ok(Typed::Verb { matches, .. }) = parse(&typed) else {
-        return Ok(String::new());
+        return Ok(Vec::new());
     };
     let context = Context::new(&matches)?;
     let Some(mut opened) = context.read()? else {
-        return Ok(String::new());
+        return Ok(Vec::new());
     };
+    let store = opened.store();
+    let guards = |store: &mut dyn Store, kind| -> Result<Vec<String>> {
+        let guards = store.list_guards(kind)?;
+        Ok(guards.into_iter().map(|(name, _)| name).collect())
+    };
+    Ok(match live {
+        Live::Keys | Live::Profiles => keys(store, context.scope, prefix, words)?,
+        Live::Breakers => guards(store, GuardKind::Breaker)?,
+        Live::Tasks => {
+            let mut tasks = guards(store, GuardKind::Task)?;
+            // A step does not need an opened task.
+            let steps = keys(store, context.scope, prefix, &[])?.into_iter();
+            tasks.extend(steps.filter_map(|key| Some(key.split_once('/')?.0.to_owned())));
+            tasks.sort();
+            tasks.dedup();
+            tasks
+        }
+        Live::Scopes => {
+            let counted = store.count_states()?.into_iter();
+            let mut scopes: Vec<String> = counted
+                .map(|(scope, ..)| scope.as_str().to_owned())
+                .collect();
+            scopes.dedup();
+            scopes
+        }
+    })
+}
+
+/// The keys that begin so, newest first.
+fn keys(
+    store: &mut dyn Store,
+    scope: Option<Scope>,
+    prefix: &str,
+    words: &[OsString],
+) -> Result<Vec<String>> {
     let filter = Filter {
         glob: Some(format!("{}*", literally(prefix))),
-        scope: Some(context.scope.clone().unwrap_or_default()),
+        scope: Some(scope.unwrap_or_default()),
         states: match words.iter().any(|word| word == "resolve") {
             true => vec![State::Running, State::Unknown],
             false => Vec::new(),
@@ -65,11 +124,8 @@ fn keys(prefix: &str, words: &[OsString]) -> Result<String> {
         limit: Some(MOST_KEYS),
         ..Filter::default()
     };
-    let records = opened.store().list(&filter)?;
-    Ok(records
-        .iter()
-        .map(|record| format!("{}\n", record.name.key))
-        .collect())
+    let names = store.names(&filter)?.into_iter();
+    Ok(names.map(|name| name.key.to_string()).collect())
 }
 
 /// The value of an option on a line that is still being typed.

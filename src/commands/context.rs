@@ -2,6 +2,7 @@
 
 use crate::cli::layers::Layers;
 use crate::cli::parse::value;
+use crate::cli::place::{self, GivenStore};
 use crate::cli::settings;
 use crate::cli::stdout::reason;
 use crate::cli::view::View;
@@ -15,7 +16,9 @@ use crate::engine::store::{OpenOutput, Store, StoreResult};
 use crate::process::spool::{Recorder, Recording, spool_stem};
 use crate::process::waiting::ChangeWatch;
 use crate::process::{clock, facts, liveness, random};
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::{AnyStore, Location};
+#[cfg(feature = "postgres")]
+use crate::store::{postgres::Target, server::ServerPlace};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
@@ -30,12 +33,12 @@ const EVENTS_A_PAGE: u32 = 1000;
 /// What every verb begins with.
 #[derive(Debug)]
 pub struct Context {
-    /// The store's file.
-    pub path: PathBuf,
+    /// Where the store is.
+    pub location: Location,
     /// The scope that was asked for by option, environment or configuration.
     pub scope: Option<Scope>,
-    /// The moment.
-    pub now: Stamp,
+    /// When this look began, by the clock of this machine.
+    began: Stamp,
 }
 
 impl Context {
@@ -48,37 +51,48 @@ impl Context {
 
     /// The same from what has been read.
     pub fn of(layers: &Layers<'_>) -> Result<Context> {
-        let (path, _) = settings::store_path(layers).map_err(|e| anyhow!(e))?;
         Ok(Context {
-            path,
+            location: location(layers)?,
             scope: scope(layers)?,
-            now: clock::now(),
+            began: clock::local(),
         })
     }
 
+    /// The moment of this look, by the clock that the store's times are from.
+    pub fn now(&self) -> Stamp {
+        clock::by_store(self.began.clone())
+    }
+
+    /// Begins a new look.
+    pub fn look_again(&mut self) {
+        self.began = clock::local();
+    }
+
     /// The operation with this key in the scope asked for.
-    pub fn name(&self, key: Key) -> OpName {
-        OpName {
+    pub fn name(&self, key: Key) -> Result<OpName> {
+        if self.location.is_shared() && self.scope.is_none() {
+            return Err(anyhow!(settings::SCOPE_NEEDED));
+        }
+        Ok(OpName {
             scope: self.scope.clone().unwrap_or_default(),
             key,
-        }
+        })
     }
 
     /// The store for reading; none where there is no store yet.
     pub fn read(&self) -> StoreResult<Option<Opened>> {
-        let store = SqliteStore::open_read(&self.path)?;
+        let store = self.location.open_read()?;
         Ok(store.map(|store| Opened { store }))
     }
 
     /// Begins to watch the store for changes. Look once more after this.
     pub fn watch(&self) -> Result<ChangeWatch> {
+        if self.location.is_shared() {
+            return Ok(ChangeWatch::by_looking());
+        }
         let locks = match self.read()? {
             Some(opened) => opened.locks(),
-            None => {
-                let mut path = self.path.clone().into_os_string();
-                path.push("-locks");
-                PathBuf::from(path)
-            }
+            None => self.location.beside("-locks"),
         };
         ChangeWatch::begin(&locks).map_err(|e| self.cannot_watch(&e))
     }
@@ -87,16 +101,48 @@ impl Context {
     pub fn cannot_watch(&self, error: &io::Error) -> anyhow::Error {
         anyhow!(
             "the store at {} cannot be watched: {}; look again without that option",
-            self.path.display(),
+            self.location,
             reason(error)
         )
     }
 
     /// The store for writing; it is made if there is none.
     pub fn write(&self) -> StoreResult<Opened> {
-        let store = SqliteStore::open_write(&self.path)?;
+        let store = self.location.open_write()?;
         Ok(Opened { store })
     }
+}
+
+/// Where the store is, by option, environment or configuration.
+pub fn location(layers: &Layers<'_>) -> Result<Location> {
+    Ok(match place::store(layers).map_err(|e| anyhow!(e))? {
+        GivenStore::File { path, default } => Location::File { path, default },
+        GivenStore::Server { url, from } => server(layers, &url, &from)?,
+    })
+}
+
+/// A server, and what this machine keeps for it: a directory of the user's own for each.
+#[cfg(feature = "postgres")]
+fn server(layers: &Layers<'_>, url: &str, from: &str) -> Result<Location> {
+    let environment = |name: &str| layers.variable(name);
+    let target = Target::parse(url, &environment).map_err(|e| anyhow!("{from}: {e}"))?;
+    let state = place::state_directory(layers).map_err(|e| anyhow!(e))?;
+    let local = state
+        .join(format!("postgres-{}", target.digest()))
+        .join("store");
+    let lease = place::lease(layers).map_err(|e| anyhow!(e))?;
+    Ok(Location::Server(Box::new(ServerPlace {
+        target,
+        local,
+        lease,
+    })))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn server(_layers: &Layers<'_>, _url: &str, from: &str) -> Result<Location> {
+    Err(anyhow!(
+        "{from}: this idem was built without servers; name a file, or build it with the feature postgres"
+    ))
 }
 
 /// `--scope`, or what stands for it; none where nothing does.
@@ -160,17 +206,17 @@ pub fn new_nonce() -> Nonce {
 
 /// An opened store.
 pub struct Opened {
-    store: SqliteStore,
+    store: AnyStore,
 }
 
 impl Opened {
     /// The store.
     pub fn store(&mut self) -> &mut dyn Store {
-        &mut self.store
+        self.store.port()
     }
 
     /// The store as what it is.
-    pub fn sqlite(&mut self) -> &mut SqliteStore {
+    pub fn any(&mut self) -> &mut AnyStore {
         &mut self.store
     }
 
@@ -181,13 +227,13 @@ impl Opened {
 
     /// The operation as it is now; none where there is no record.
     pub fn look(&mut self, name: &OpName) -> StoreResult<Option<View>> {
-        let Some(record) = self.store.find(name)? else {
+        let Some(record) = self.store().find(name)? else {
             return Ok(None);
         };
         let view = self.view(record);
         // An owner that was found gone may have settled just before.
         if view.record.state == State::Running && view.liveness == Liveness::Gone {
-            let again = self.store.find(name)?;
+            let again = self.store().find(name)?;
             return Ok(again.map(|record| self.view(record)));
         }
         Ok(Some(view))
@@ -204,7 +250,7 @@ impl Opened {
         let mut events = Vec::new();
         let mut after_id = 0;
         loop {
-            let page = self.store.events(Some(name), after_id, EVENTS_A_PAGE)?;
+            let page = self.store().events(Some(name), after_id, EVENTS_A_PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(events);
             };
@@ -222,7 +268,7 @@ impl Opened {
         mut take: impl FnMut(Event) -> Result<()>,
     ) -> Result<i64> {
         loop {
-            let page = self.store.events(name, after_id, EVENTS_A_PAGE)?;
+            let page = self.store().events(name, after_id, EVENTS_A_PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(after_id);
             };
@@ -233,7 +279,7 @@ impl Opened {
 
     /// The bytes of an output; nothing where none are stored.
     pub fn recording(&mut self, output: &OutputRef) -> StoreResult<Option<Recording>> {
-        Ok(match self.store.open_output(output)? {
+        Ok(match self.store().open_output(output)? {
             OpenOutput::Nothing => None,
             OpenOutput::Inline(bytes) => Some(Recording::from_bytes(bytes)),
             OpenOutput::File(file) => Some(Recording::from_file(file)),

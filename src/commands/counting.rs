@@ -10,7 +10,7 @@ use crate::engine::store::{StoreError, StoreResult};
 use crate::process::clock;
 use crate::process::counts::{Counted, append, peek, take};
 use crate::process::random;
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::AnyStore;
 use std::path::Path;
 
 /// From this size on a passing execution adds the side file up.
@@ -25,7 +25,7 @@ pub fn outcome<T>(path: &Path, scope: &Scope, outcome: &Outcome<T>) {
         Outcome::Replayed { .. } => Count::Replay,
         Outcome::Waited { .. } | Outcome::WaitedPast { .. } => Count::Wait,
         Outcome::Refused { refusal, .. } => Count::of_refusal(*refusal),
-        Outcome::Skipped => Count::Skip,
+        Outcome::Skipped | Outcome::UnderWay { .. } => Count::Skip,
         Outcome::Executed(_) => return,
     };
     note(path, scope, count);
@@ -55,9 +55,9 @@ fn note(path: &Path, scope: &Scope, count: Count) {
 }
 
 /// Adds everything up: what calls have appended, and the ledger. Returns how many files were added.
-pub fn fold(store: &mut SqliteStore) -> StoreResult<u32> {
+pub fn fold(store: &mut AnyStore) -> StoreResult<u32> {
     let path = store.paths().counts();
-    counts::fold_events(store, clock::now().wall)?;
+    counts::fold_events(store.port(), clock::now().wall)?;
     let batches = take(&path).map_err(|error| {
         StoreError::Place(format!(
             "the counts in {} cannot be read ({error}); look at their permissions",
@@ -68,7 +68,7 @@ pub fn fold(store: &mut SqliteStore) -> StoreResult<u32> {
     for mut batch in batches {
         let Ok(records) = batch.read() else { continue };
         let exists = |name: &str| path.with_file_name(name).exists();
-        counts::fold_file(store, &batch.name(), &sums_of(&records), &exists)?;
+        counts::fold_file(store.port(), &batch.name(), &sums_of(&records), &exists)?;
         // One that stays is known by its name.
         let _ = batch.delete();
         added += 1;
@@ -77,7 +77,7 @@ pub fn fold(store: &mut SqliteStore) -> StoreResult<u32> {
 }
 
 /// The same for who passes by, only where much has come together.
-pub fn fold_if_due(store: &mut SqliteStore) -> StoreResult<()> {
+pub fn fold_if_due(store: &mut AnyStore) -> StoreResult<()> {
     let length = std::fs::metadata(store.paths().counts()).map_or(0, |meta| meta.len());
     if length >= LONG_FILE_BYTES || (one_in_a_few() && events_are_due(store)?) {
         fold(store)?;
@@ -90,9 +90,9 @@ fn one_in_a_few() -> bool {
     random::bytes::<1>()[0] < 16
 }
 
-fn events_are_due(store: &mut SqliteStore) -> StoreResult<bool> {
-    let mark = counts::read_mark(store)?;
-    counts::events_are_due(store, &mark, clock::now().wall)
+fn events_are_due(store: &mut AnyStore) -> StoreResult<bool> {
+    let mark = counts::read_mark(store.port())?;
+    counts::events_are_due(store.port(), &mark, clock::now().wall)
 }
 
 fn sums_of(records: &[Counted]) -> Sums {
@@ -106,8 +106,8 @@ fn sums_of(records: &[Counted]) -> Sums {
 /// Everything that was ever counted. A store that cannot be written is read as it is.
 pub fn totals(context: &Context, opened: &mut Opened) -> StoreResult<Sums> {
     // What cannot be added up now is added below.
-    let _ = context.write().and_then(|mut writer| fold(writer.sqlite()));
-    let path = opened.sqlite().paths().counts();
+    let _ = context.write().and_then(|mut writer| fold(writer.any()));
+    let path = opened.any().paths().counts();
     let store = opened.store();
     for _ in 0..READ_TRIES {
         let (mut sums, mark) = counts::read(store)?;

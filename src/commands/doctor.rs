@@ -12,6 +12,8 @@ use crate::domain::record::Record;
 use crate::engine::store::{Filter, StoreResult};
 use crate::process::filesystem;
 use crate::process::locks::LockFile;
+use crate::store::location::Location;
+use crate::store::sqlite::SqliteStore;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -100,7 +102,7 @@ impl Findings {
         self.0.iter().all(|finding| finding.level != Level::Problem)
     }
 
-    fn to_json(&self, path: &Path) -> Value {
+    fn to_json(&self, location: &Location) -> Value {
         let findings: Vec<Value> = self
             .0
             .iter()
@@ -114,7 +116,7 @@ impl Findings {
             })
             .collect();
         json!({
-            "store": path.display().to_string(),
+            "store": location.to_string(),
             "healthy": self.healthy(),
             "findings": findings,
         })
@@ -137,7 +139,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     let mut findings = Findings::default();
     match context.read() {
         Ok(Some(mut opened)) => {
-            findings.fine("store", format!("{} can be opened", context.path.display()));
+            findings.fine("store", format!("{} can be opened", context.location));
             if let Err(error) = examine(&mut findings, &context, &mut opened) {
                 findings.failed(&error.to_string());
             }
@@ -145,15 +147,15 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         Ok(None) => {
             findings.fine(
                 "store",
-                format!("there is none at {} yet", context.path.display()),
+                format!("there is none at {} yet", context.location),
             );
-            place(&mut findings, nearest_directory(&context.path));
+            place(&mut findings, nearest_directory(context.location.path()));
         }
         // The text of a failure says what to do already.
         Err(error) => findings.failed(&error.to_string()),
     }
     print(match flag(matches, "json") {
-        true => format!("{}\n", findings.to_json(&context.path)),
+        true => format!("{}\n", findings.to_json(&context.location)),
         false => findings.told(),
     })?;
     Ok(i32::from(!findings.healthy()))
@@ -173,14 +175,16 @@ fn nearest_directory(path: &Path) -> &Path {
 }
 
 fn examine(findings: &mut Findings, context: &Context, opened: &mut Opened) -> Result<()> {
-    let paths = opened.sqlite().paths().clone();
+    let paths = opened.any().paths().clone();
     place(findings, paths.directory());
     for path in [&paths.db, &paths.locks, &paths.wal(), &paths.counts()] {
         permissions(findings, path);
     }
-    integrity(findings, opened)?;
-    space(findings, opened, &paths.counts())?;
-    files(findings, opened)?;
+    if let Some(store) = opened.any().sqlite() {
+        integrity(findings, store)?;
+        space(findings, store, &paths.counts())?;
+        files(findings, store)?;
+    }
     operations(findings, context, opened)
 }
 
@@ -236,8 +240,8 @@ fn permissions(findings: &mut Findings, path: &Path) {
     }
 }
 
-fn integrity(findings: &mut Findings, opened: &mut Opened) -> StoreResult<()> {
-    let broken = opened.sqlite().quick_check()?;
+fn integrity(findings: &mut Findings, store: &mut SqliteStore) -> StoreResult<()> {
+    let broken = store.quick_check()?;
     match broken.first() {
         None => findings.fine("integrity", "the database is sound"),
         Some(first) => findings.problem(
@@ -249,8 +253,8 @@ fn integrity(findings: &mut Findings, opened: &mut Opened) -> StoreResult<()> {
     Ok(())
 }
 
-fn space(findings: &mut Findings, opened: &mut Opened, counts: &Path) -> StoreResult<()> {
-    let space = opened.sqlite().space()?;
+fn space(findings: &mut Findings, store: &mut SqliteStore, counts: &Path) -> StoreResult<()> {
+    let space = store.space()?;
     let kib = |bytes: u64| bytes.div_ceil(1024);
     let what = format!(
         "the database takes {} KiB, its log {} KiB",
@@ -269,13 +273,13 @@ fn space(findings: &mut Findings, opened: &mut Opened, counts: &Path) -> StoreRe
     Ok(())
 }
 
-fn files(findings: &mut Findings, opened: &mut Opened) -> StoreResult<()> {
-    let litter = opened.sqlite().litter()?.len();
+fn files(findings: &mut Findings, store: &mut SqliteStore) -> StoreResult<()> {
+    let litter = store.litter()?.len();
     if litter > 0 {
         let what = format!("{litter} files are left over");
         findings.note("files", what, "delete them with `idem gc`");
     }
-    let missing = opened.sqlite().missing_spool()?;
+    let missing = store.missing_spool()?;
     if let Some(first) = missing.first() {
         findings.problem(
             "files",
@@ -324,7 +328,7 @@ fn operations(findings: &mut Findings, context: &Context, opened: &mut Opened) -
         .filter(|record| opened.view((*record).clone()).state() == State::Unknown)
         .collect();
     for record in unknown.iter().take(MOST_NAMED) {
-        let age = length(record.since.age(&context.now));
+        let age = length(record.since.age(&context.now()));
         findings.problem(
             "unknown",
             format!("the outcome of {} has been unknown for {age}", record.name),
@@ -375,7 +379,7 @@ fn running(
     record: &Record,
     limits: &BTreeMap<String, Duration>,
 ) {
-    let age = record.since.age(&context.now);
+    let age = record.since.age(&context.now());
     let runs = opened.view(record.clone()).state() == State::Running;
     if let Some(limit) = slow_limit(record, age, limits).filter(|_| runs) {
         findings.problem(
@@ -404,7 +408,7 @@ fn clock(findings: &mut Findings, context: &Context, opened: &mut Opened) -> Sto
     let Some(record) = records.first() else {
         return Ok(());
     };
-    let ahead = record.since.wall.0.saturating_sub(context.now.wall.0);
+    let ahead = record.since.wall.0.saturating_sub(context.now().wall.0);
     if ahead > CLOCK_SLACK_MS {
         let ahead = Duration::from_millis(ahead.unsigned_abs());
         findings.problem(

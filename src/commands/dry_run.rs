@@ -24,20 +24,21 @@ use crate::policy::task::Task;
 use crate::process::identity::identity;
 use crate::process::locks::LockFile;
 use crate::process::permits;
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::{AnyStore, Location};
 use anyhow::Result;
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Explains the call.
 pub fn run(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<i32> {
     let context = Context::of(layers)?;
-    let path = context.path;
-    let mut batches = |name: &str| present_batch(&path, name).map_err(|e| e.to_string());
-    let (named, plan) = super::run::understand(layers, around, &spool_dir(&path), &mut batches)?;
-    let explained = Look::at(&path)?.explain(layers, around, &named, &plan)?;
+    let location = context.location;
+    let spool_dir = spool_dir(location.path());
+    let mut batches = |name: &str| present_batch(&location, name).map_err(|e| e.to_string());
+    let (named, plan) = super::run::understand(layers, around, &spool_dir, &mut batches)?;
+    let explained = Look::at(&location)?.explain(layers, around, &named, &plan)?;
     print(match layers.flag("json") {
         true => format!("{}\n", object(&explained)),
         false => page(&explained),
@@ -46,9 +47,9 @@ pub fn run(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<i32> {
 }
 
 /// A batch's present name; one that nobody has used yet is minted by a call that runs.
-fn present_batch(path: &Path, name: &str) -> StoreResult<String> {
-    let known = match SqliteStore::open_read(path)? {
-        Some(mut store) => state_of(&mut store, GuardKind::Batch, name)?,
+fn present_batch(location: &Location, name: &str) -> StoreResult<String> {
+    let known = match location.open_read()? {
+        Some(mut store) => state_of(store.port(), GuardKind::Batch, name)?,
         None => None,
     };
     let known = known.as_ref().and_then(Value::as_str);
@@ -63,24 +64,20 @@ fn state_of(store: &mut dyn Store, kind: GuardKind, name: &str) -> StoreResult<O
 
 /// The store, and the lock file beside it, as they are.
 struct Look {
-    path: PathBuf,
-    store: Option<SqliteStore>,
+    location: Location,
+    store: Option<AnyStore>,
     locks: PathBuf,
 }
 
 impl Look {
-    fn at(path: &Path) -> StoreResult<Look> {
-        let store = SqliteStore::open_read(path)?;
+    fn at(location: &Location) -> StoreResult<Look> {
+        let store = location.open_read()?;
         let locks = match &store {
             Some(store) => store.paths().locks.clone(),
-            None => {
-                let mut locks = path.to_owned().into_os_string();
-                locks.push("-locks");
-                PathBuf::from(locks)
-            }
+            None => location.beside("-locks"),
         };
         Ok(Look {
-            path: path.to_owned(),
+            location: location.clone(),
             store,
             locks,
         })
@@ -129,7 +126,7 @@ impl Look {
                 .and_then(|task| Some(task.retries?.saturating_sub(task.retries_used))),
             deadline_left,
             now: around.now.clone(),
-            store: self.path,
+            store: self.location.to_string(),
         })
     }
 
@@ -137,7 +134,7 @@ impl Look {
         let Some(store) = &mut self.store else {
             return Ok(None);
         };
-        let Some(record) = store.find(name)? else {
+        let Some(record) = store.port().find(name)? else {
             return Ok(None);
         };
         let liveness = observe(&record, &self.locks);
@@ -145,7 +142,7 @@ impl Look {
             return Ok(Some(View { record, liveness }));
         }
         // An owner that is gone may have settled just before.
-        let again = store.find(name)?;
+        let again = store.port().find(name)?;
         Ok(again.map(|record| View {
             liveness: observe(&record, &self.locks),
             record,
@@ -165,7 +162,7 @@ impl Look {
 
     fn state(&mut self, kind: GuardKind, name: &str) -> StoreResult<Option<Value>> {
         match &mut self.store {
-            Some(store) => state_of(store, kind, name),
+            Some(store) => state_of(store.port(), kind, name),
             None => Ok(None),
         }
     }

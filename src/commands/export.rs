@@ -28,7 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     for argument in arguments {
         let found = meant(&context, &mut opened, argument)?;
         if found.is_empty() && !is_glob(argument) {
-            say_line(&not_there(&context.name(key(argument)?)));
+            say_line(&not_there(&context.name(key(argument)?)?));
             code = exit::NOT_FOUND;
         }
         names.extend(found);
@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 /// Exactly this one if it is there, else those that match.
 fn meant(context: &Context, opened: &mut Opened, argument: &OsStr) -> Result<Vec<OpName>> {
     if let Ok(key) = key(argument) {
-        let name = context.name(key);
+        let name = context.name(key)?;
         if opened.store().find(&name)?.is_some() {
             return Ok(vec![name]);
         }

@@ -51,7 +51,7 @@ fn meant(context: &Context, store: Option<&mut Opened>, argument: &OsStr) -> Res
     let Some(opened) = store else {
         return Ok(Vec::new());
     };
-    let exact = key(argument).map(|key| context.name(key));
+    let exact = key(argument).and_then(|key| context.name(key));
     if let Ok(name) = exact
         && opened.store().find(&name)?.is_some()
     {
@@ -107,7 +107,7 @@ fn forget(
         detail.insert("source".to_owned(), ledger::source_value(&source));
         Change::Forget {
             events: vec![NewEvent {
-                at: context.now.wall,
+                at: context.now().wall,
                 kind: EventKind::Forgotten,
                 attempt: None,
                 detail,

@@ -5,8 +5,8 @@ use super::counting;
 use super::keeping::KEEP_EVENTS;
 use crate::cli::parse::flag;
 use crate::cli::stdout::print;
-use crate::engine::store::{Store, StoreResult};
-use crate::store::sqlite::{Litter, Space};
+use crate::engine::store::StoreResult;
+use crate::store::litter::Litter;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -45,15 +45,17 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 }
 
 fn collect(context: &Context, opened: &mut Opened) -> StoreResult<Done> {
-    let store = opened.sqlite();
-    let before = taken_bytes(store.space()?);
+    let store = opened.any();
+    let before = store.taken_bytes()?;
     let mut done = Done {
         // Lines of the ledger are counted before they go.
         counts: u64::from(counting::fold(store)?),
         ..Done::default()
     };
     loop {
-        let purged = store.purge(&context.now, RECORDS_A_BATCH, KEEP_EVENTS)?;
+        let purged = store
+            .port()
+            .purge(&context.now(), RECORDS_A_BATCH, KEEP_EVENTS)?;
         done.records += u64::from(purged.records);
         done.lines += u64::from(purged.lines);
         if !purged.more {
@@ -70,12 +72,8 @@ fn collect(context: &Context, opened: &mut Opened) -> StoreResult<Done> {
         }
     }
     store.shrink()?;
-    done.freed_bytes = before.saturating_sub(taken_bytes(store.space()?));
+    done.freed_bytes = before.saturating_sub(store.taken_bytes()?);
     Ok(done)
-}
-
-fn taken_bytes(space: Space) -> u64 {
-    space.db_bytes.saturating_add(space.wal_bytes)
 }
 
 impl Done {

@@ -101,9 +101,9 @@ impl<R: BufRead> Importer<R> {
             },
             output: None,
             overwrite: self.overwrite,
-            at: context.now.wall,
+            at: context.now().wall,
             events: vec![NewEvent {
-                at: context.now.wall,
+                at: context.now().wall,
                 kind: EventKind::Imported,
                 attempt: None,
                 detail,

@@ -13,12 +13,10 @@ use crate::domain::record::OutputRef;
 use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
 use crate::engine::environment::ChildContext;
-use crate::engine::hands::{Cancelled, Hands};
+use crate::engine::hands::{Cancelled, Hands, Role};
 use crate::engine::keeper::{self, Executed, Kept};
 use crate::engine::plan::Plan;
-use crate::engine::store::{
-    ClaimId, GuardKind, NewOutput, OpenOutput, OutputBody, Store, StoreResult,
-};
+use crate::engine::store::{ClaimId, GuardKind, NewOutput, OpenOutput, OutputBody, StoreResult};
 use crate::policy::nested::Inner;
 use crate::process::hands::{Places, ProcessHands};
 use crate::process::leaving::leave;
@@ -29,10 +27,9 @@ use crate::process::split::{Link, ToFront};
 use crate::process::spool::Recording;
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, entry, facts, random};
-use crate::store::sqlite::Paths;
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::{AnyStore, Location};
+use crate::store::paths::Paths;
 use std::fs::File;
-use std::path::Path;
 use std::time::Duration;
 
 /// How many expired records an execution deletes in passing.
@@ -54,6 +51,8 @@ pub struct Keeping<'a> {
     pub speech: &'a Speech,
     /// Says it.
     pub presenter: &'a Presenter<'a>,
+    /// Where the store is.
+    pub location: &'a Location,
     /// The store's files.
     pub paths: Paths,
     /// What the front found.
@@ -110,11 +109,16 @@ fn mirrors(keeping: &Keeping<'_>) -> MirrorPair {
 }
 
 fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
-    let mut store = match SqliteStore::open_write(&keeping.paths.db) {
+    let mut store = match keeping.location.open_write() {
         Ok(store) => store,
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
     };
-    let kept = match keeper::keep(&mut store, &mut hands, plan, &keeping.first) {
+    store.set_deadline(
+        plan.limits
+            .deadline
+            .map(|at| at.saturating_sub(clock::monotonic())),
+    );
+    let kept = match keeper::keep(store.port(), &mut hands, plan, &keeping.first) {
         Ok(kept) => kept,
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
     };
@@ -130,13 +134,15 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
     let _ = counting::fold_if_due(&mut store);
     let expired_before = clock::now().earlier(READING_TIME);
-    let _ = store.purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
-    let _ = store.checkpoint_if_long();
+    let _ = store
+        .port()
+        .purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
+    let _ = store.tidy_up();
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
         release_callers();
         notice::tell(&unknown, &mut pipes, |step| {
-            store.step(&unknown.claim, &step).map(drop)
+            store.port().step(&unknown.claim, &step).map(drop)
         });
     }
     leave(0, pipes)
@@ -274,7 +280,7 @@ fn fallback(
         ancestry: &keeping.plan.ancestry,
     };
     let limit = keeping.plan.limits.timeout.unwrap_or(FALLBACK_LIMIT);
-    let end = hands.helper(command, &context, limit);
+    let end = hands.helper(Role::Fallback, command, &context, limit);
     let code = match end.exit {
         Some(Exit::Code(code)) => code,
         Some(Exit::Signal(signal)) => exit::SIGNAL_BASE + signal,
@@ -312,11 +318,8 @@ fn recording_of(output: &NewOutput) -> Option<Recording> {
 }
 
 /// The bytes of a stored output.
-pub fn open_output(
-    store: &mut Option<SqliteStore>,
-    output: Option<&OutputRef>,
-) -> Option<Recording> {
-    let store = store.as_mut()?;
+pub fn open_output(store: &mut Option<AnyStore>, output: Option<&OutputRef>) -> Option<Recording> {
+    let store = store.as_mut()?.port();
     match store.open_output(output?) {
         Ok(OpenOutput::Inline(bytes)) => Some(Recording::from_bytes(bytes)),
         Ok(OpenOutput::File(file)) => Some(Recording::from_file(file)),
@@ -325,10 +328,10 @@ pub fn open_output(
 }
 
 /// A batch's present name, minted on first use.
-pub fn batch_name(path: &Path, name: &str) -> StoreResult<String> {
-    let mut store = SqliteStore::open_write(path)?;
+pub fn batch_name(location: &Location, name: &str) -> StoreResult<String> {
+    let mut store = location.open_write()?;
     let mut present = String::new();
-    store.with_guards(&mut |guards| {
+    store.port().with_guards(&mut |guards| {
         let found = guards.guard(GuardKind::Batch, name)?;
         present = match found.as_ref().and_then(serde_json::Value::as_str) {
             Some(found) => found.to_owned(),

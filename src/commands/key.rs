@@ -40,15 +40,15 @@ fn named(layers: &Layers<'_>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<
     let no_command = argv.is_empty();
     let around = Surroundings {
         env,
-        now: context.now.clone(),
+        now: context.now(),
         monotonic: clock::monotonic(),
         ancestry: Vec::new(),
         cwd: Vec::new(),
     };
-    let path = &context.path;
-    let mut batches = |name: &str| keeping::batch_name(path, name).map_err(|e| e.to_string());
+    let location = &context.location;
+    let mut batches = |name: &str| keeping::batch_name(location, name).map_err(|e| e.to_string());
     let stdin = io::stdin();
-    let spool_dir = spool_dir(path);
+    let spool_dir = spool_dir(location.path());
     let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
     let named = settings::named(layers, &around, &mut facts).map_err(|e| anyhow!(e))?;
     if named.source == KeySource::Derived && no_command {

@@ -20,7 +20,7 @@ const PRINTED_BYTES: usize = 64 * 1024;
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
     let name = match value(matches, "key") {
-        Some(_) => Some(context.name(key_argument(matches)?)),
+        Some(_) => Some(context.name(key_argument(matches)?)?),
         None => None,
     };
     let mut shown = Shown {

@@ -15,6 +15,7 @@ pub mod forget;
 pub mod gc;
 mod handing;
 pub mod import;
+pub mod init;
 mod keeping;
 pub mod key;
 pub mod log;
@@ -25,6 +26,7 @@ pub mod resolve;
 pub mod run;
 pub mod stats;
 pub mod status;
+pub mod sync;
 pub mod task;
 pub mod wait;
 
@@ -47,6 +49,8 @@ pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
         "stats" => stats::run(matches),
         "gc" => gc::run(matches),
         "doctor" => doctor::run(matches),
+        "init" => init::run(matches),
+        "sync" => sync::run(matches),
         "export" => export::run(matches),
         "import" => import::run(matches),
         "key" => key::run(matches),

@@ -3,12 +3,11 @@
 use crate::engine::environment::notice_environment;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
-use crate::engine::store::{ClaimId, Step, Store, StoreResult};
+use crate::engine::store::{ClaimId, Step, StoreResult};
 use crate::process::{clock, leaving, notice};
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::Location;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long the telling may take.
@@ -57,13 +56,12 @@ pub fn tell(
 }
 
 /// The same in a process of its own, for a caller that must not wait for it. No store may be open.
-pub fn tell_in_background(unknown: Unknown, store: PathBuf) {
+pub fn tell_in_background(unknown: Unknown, location: Location) {
     // Who cannot fork has lost the notice, not the answer; the record shows the unknown all the same.
-    let _ = notice::in_background((unknown, store), |(unknown, store)| {
+    let _ = notice::in_background((unknown, location), |(unknown, location)| {
         tell(&unknown, &mut Vec::new(), |step| {
-            SqliteStore::open_write(&store)?
-                .step(&unknown.claim, &step)
-                .map(drop)
+            let mut store = location.open_write()?;
+            store.port().step(&unknown.claim, &step).map(drop)
         });
         leaving::leave(0, Vec::new())
     });

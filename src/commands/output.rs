@@ -26,7 +26,7 @@ struct Which {
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let which = text(matches, "attempt")?.map(which).transpose()?;
     let streams = match (flag(matches, "stderr"), flag(matches, "both")) {
         (true, _) => Streams::Stderr,
@@ -96,7 +96,7 @@ fn has_bytes(output: &OutputRef) -> bool {
 
 /// Why the code is none of the command's own.
 fn explain(view: &View, context: &Context) {
-    if let Some(refusal) = view.refusal(&context.now) {
+    if let Some(refusal) = view.refusal(&context.now()) {
         let record = &view.record;
         let pids = view.working();
         say_line(&say::refusal(

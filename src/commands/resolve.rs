@@ -104,7 +104,7 @@ fn exit_code(text: &str) -> Result<i32> {
 /// Runs the verb.
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let answer = Answer::read(matches)?;
     if !matches!(answer, Answer::Succeeded(_)) && value(matches, "stdout").is_some() {
         return Err(anyhow!(
@@ -187,7 +187,7 @@ fn refusal(context: &Context, name: &OpName, found: Option<&View>) -> Option<Ref
             code: exit::NOT_FOUND,
         });
     };
-    match view.refusal(&context.now) {
+    match view.refusal(&context.now()) {
         Some(Refusal::Unknown) => None,
         Some(refusal) => {
             let pids = view.working();
@@ -233,9 +233,9 @@ fn resolution(
         output: stored.map(new_output).transpose()?,
         nonce,
         decided_by,
-        at: context.now.clone(),
+        at: context.now(),
         events: vec![NewEvent {
-            at: context.now.wall,
+            at: context.now().wall,
             kind: EventKind::Resolved,
             attempt: None,
             detail,

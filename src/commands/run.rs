@@ -1,7 +1,7 @@
 //! `idem run`.
 
 use super::notice::{self, Unknown};
-use super::{counting, dry_run, keeping};
+use super::{context, counting, dry_run, keeping};
 use crate::cli::exit;
 use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
@@ -26,10 +26,10 @@ use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
 use crate::process::stdin::{buffer_stdin, put_in_place};
-use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, liveness, outer, proc};
-use crate::store::sqlite::SqliteStore;
+use crate::store::location::{AnyStore, Location};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::collections::HashSet;
@@ -59,10 +59,9 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         return dry_run::run(&layers, &around);
     }
     let speech = settings::speech(&layers).map_err(|e| anyhow!(e))?;
-    let (store_path, default_store) = settings::store_path(&layers).map_err(|e| anyhow!(e))?;
-    let mut batches =
-        |name: &str| keeping::batch_name(&store_path, name).map_err(|e| e.to_string());
-    let spool_dir = super::key::spool_dir(&store_path);
+    let location = context::location(&layers)?;
+    let mut batches = |name: &str| keeping::batch_name(&location, name).map_err(|e| e.to_string());
+    let spool_dir = super::key::spool_dir(location.path());
     let (named, plan) = understand(&layers, &around, &spool_dir, &mut batches)?;
     let presenter = Presenter::new(&plan, &speech, started);
     // Never closed: the process is about to leave, and a close takes longer than the read did.
@@ -70,17 +69,17 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         plan: &plan,
         speech: &speech,
         presenter: &presenter,
-        path: store_path,
-        default_store,
+        location: &location,
         store: None,
         detach: plan.running.detach,
         buffered: false,
         watch: None,
+        pauses: ChangeWatch::by_looking(),
         line: WaitingLine::new(speech.quiet),
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
-    counting::outcome(&call.beside("-counts"), &plan.name.scope, &outcome);
+    counting::outcome(&location.beside("-counts"), &plan.name.scope, &outcome);
     let derived = named.source == KeySource::Derived;
     let code = finish(&mut call, outcome, derived);
     call.tell_of_lost();
@@ -132,12 +131,13 @@ struct Call<'a> {
     plan: &'a Plan,
     speech: &'a Speech,
     presenter: &'a Presenter<'a>,
-    path: PathBuf,
-    default_store: bool,
-    store: Option<SqliteStore>,
+    location: &'a Location,
+    store: Option<AnyStore>,
     detach: bool,
     buffered: bool,
     watch: Option<ChangeWatch>,
+    /// For what only a server can tell.
+    pauses: ChangeWatch,
     line: WaitingLine,
     /// The claim whose owner this call was the first to find gone.
     lost: Option<ClaimId>,
@@ -147,14 +147,8 @@ impl Call<'_> {
     fn locks(&self) -> PathBuf {
         match &self.store {
             Some(store) => store.paths().locks.clone(),
-            None => self.beside("-locks"),
+            None => self.location.beside("-locks"),
         }
-    }
-
-    fn beside(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(suffix);
-        PathBuf::from(path)
     }
 
     /// `--stdin buffer`. The front reads, since only it is in the terminal's foreground.
@@ -179,11 +173,19 @@ impl Call<'_> {
                 claim,
                 reason: OWNER_GONE.to_owned(),
             };
-            notice::tell_in_background(unknown, self.path.clone());
+            notice::tell_in_background(unknown, self.location.clone());
         }
     }
 
-    /// Waiting keeps no connection: its read mark would keep the log from being folded in.
+    /// Waiting keeps no connection to an embedded store: its read mark would keep the log from being
+    /// folded in.
+    fn rest_store(&mut self) {
+        if !self.location.is_shared() {
+            self.drop_store();
+        }
+    }
+
+    /// Nothing that is open may be carried across a fork.
     fn drop_store(&mut self) {
         if let Some(store) = self.store.take() {
             // A connection for reading has nothing to lose.
@@ -197,9 +199,9 @@ impl Caller for Call<'_> {
 
     fn store(&mut self) -> StoreResult<Option<&mut dyn Store>> {
         if self.store.is_none() {
-            self.store = SqliteStore::open_read(&self.path)?;
+            self.store = self.location.open_read()?;
         }
-        Ok(self.store.as_mut().map(|store| store as &mut dyn Store))
+        Ok(self.store.as_mut().map(AnyStore::port))
     }
 
     fn now(&self) -> Stamp {
@@ -222,29 +224,30 @@ impl Caller for Call<'_> {
             return WaitEnd::LookAgain;
         };
         let locks = self.locks();
-        self.drop_store();
+        self.rest_store();
         let line = &mut self.line;
         let mut tell = || line.tell(|_| say::waits_for_caller(record, liveness, &clock::now()));
         let patience = &mut Patience::new(left(until)).telling(&mut tell);
-        let end = match liveness {
-            Liveness::TreeAlive { .. } => wait_for_tree(owner, &locks, &HashSet::new(), patience),
-            _ => wait_for_owner(owner, &locks, patience),
-        };
+        let end = wait_for_end(owner, liveness, &locks, &mut self.pauses, patience);
         self.line.erase();
         front_end(end)
     }
 
     fn wait_for_change(&mut self, record: &Record, until: Option<Duration>) -> WaitEnd {
         let locks = self.locks();
-        self.drop_store();
-        let Some(watch) = &mut self.watch else {
-            return match ChangeWatch::begin(&locks) {
-                Ok(watch) => {
-                    self.watch = Some(watch);
-                    WaitEnd::LookAgain
-                }
-                Err(_) => WaitEnd::TimedOut,
-            };
+        self.rest_store();
+        let watch = match &mut self.watch {
+            _ if self.location.is_shared() => &mut self.pauses,
+            Some(watch) => watch,
+            None => {
+                return match ChangeWatch::begin(&locks) {
+                    Ok(watch) => {
+                        self.watch = Some(watch);
+                        WaitEnd::LookAgain
+                    }
+                    Err(_) => WaitEnd::TimedOut,
+                };
+            }
         };
         let line = &mut self.line;
         let mut tell = || line.tell(|_| say::waits_for_approval(record, &clock::now()));
@@ -263,8 +266,8 @@ impl Caller for Call<'_> {
         let at = clock::now();
         let mut first = false;
         // Who cannot write sees the same by looking, so a failure changes nothing.
-        let noted = SqliteStore::open_write(&self.path).and_then(|mut store| {
-            store.change(&self.plan.name, &mut |found| {
+        let noted = self.location.open_write().and_then(|mut store| {
+            store.port().change(&self.plan.name, &mut |found| {
                 first = found.is_some_and(|found| {
                     found.generation == generation && found.state == State::Running
                 });
@@ -286,7 +289,7 @@ impl Caller for Call<'_> {
 
     fn delegate(&mut self, first: FirstLook) -> StoreResult<Delegated<KeeperEnd>> {
         self.drop_store();
-        let paths = SqliteStore::prepare_place(&self.path)?;
+        let paths = self.location.prepare()?;
         self.buffer_stdin(paths.directory())?;
         let keeping = keeping::Keeping {
             plan: self.plan,
@@ -296,8 +299,10 @@ impl Caller for Call<'_> {
             first,
             front_pid: std::process::id().cast_signed(),
             parent_pid: std::os::unix::process::parent_id().cast_signed(),
+            location: self.location,
             note: self
-                .default_store
+                .location
+                .is_default()
                 .then(|| std::env::var_os("CI"))
                 .flatten()
                 .is_some(),
@@ -360,7 +365,9 @@ fn class_for_outer(outcome: &front::Outcome<KeeperEnd>) -> Option<(Class, Option
     };
     match outcome {
         front::Outcome::Executed(KeeperEnd::Lost { .. }) => Some((Class::Uncertain, None)),
-        front::Outcome::Executed(_) | front::Outcome::Skipped => None,
+        front::Outcome::Executed(_) | front::Outcome::Skipped | front::Outcome::UnderWay { .. } => {
+            None
+        }
         front::Outcome::Refused { refusal, .. } => Some((refusal_class(*refusal), None)),
         front::Outcome::Replayed { record, .. } | front::Outcome::Waited { record } => {
             Some((settled(record.state, record.class), record.retry_at))
@@ -383,6 +390,9 @@ fn present(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: boo
     match outcome {
         front::Outcome::Executed(end) => ended(presenter, end),
         front::Outcome::Skipped => presenter.answer(Answer::Skipped, None),
+        front::Outcome::UnderWay { generation } => {
+            presenter.answer(Answer::Detached(generation), None)
+        }
         front::Outcome::Refused {
             refusal,
             name,

@@ -26,9 +26,9 @@ const UNNAMED: &str = "(not recorded)";
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let context = Context::new(matches)?;
     let since = text(matches, "since")?
-        .map(|text| status::since(text, context.now.wall))
+        .map(|text| status::since(text, context.now().wall))
         .transpose()?;
-    if since.is_some_and(|since| hour_of(since) + HOURS_KEPT < hour_of(context.now.wall)) {
+    if since.is_some_and(|since| hour_of(since) + HOURS_KEPT < hour_of(context.now().wall)) {
         return Err(anyhow!(
             "--since: counts are kept by the hour for 31 days; ask for less, or leave it out for all"
         ));
@@ -73,7 +73,7 @@ fn fill(stats: &mut Stats, context: &Context, opened: &mut Opened) -> Result<()>
         let view = opened.view(record);
         *stats.operations.entry(view.state().word()).or_default() += 1;
         if view.state() == State::Unknown {
-            let age = view.record.since.age(&context.now);
+            let age = view.record.since.age(&context.now());
             stats.oldest_unknown = stats.oldest_unknown.max(Some(age));
         }
     }

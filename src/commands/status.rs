@@ -18,7 +18,6 @@ use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::Filter;
-use crate::process::clock;
 use crate::process::terminal::Size;
 use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
@@ -94,7 +93,7 @@ fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
         }
         let waited = changes.wait(&mut Patience::new(Some(LOOK_EVERY)));
         waited.map_err(|e| context.cannot_watch(&e))?;
-        context.now = clock::now();
+        context.look_again();
     }
 }
 
@@ -119,7 +118,7 @@ fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) ->
         Err(_) if is_glob => return Ok(Asked::Many),
         Err(error) => return Err(error),
     };
-    let name = context.name(key);
+    let name = context.name(key)?;
     let Some(option) = LIST_OPTIONS.iter().find(|o| value(matches, o).is_some()) else {
         let exists = match (is_glob, store) {
             (false, _) => true,
@@ -162,11 +161,17 @@ fn one(
     let minted_by = view.record.minted_by;
     let attempts = attempts::collect(&opened.events(name, minted_by)?, minted_by);
     let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
-    let overdue = usual.overdue(&mut opened, &view, &context.now)?;
+    let overdue = usual.overdue(&mut opened, &view, &context.now())?;
     Ok(Look {
         text: match flag(matches, "json") {
             true => json.clone(),
-            false => detail::page(&view, &attempts, overdue, &context.now, Style::of_stdout()),
+            false => detail::page(
+                &view,
+                &attempts,
+                overdue,
+                &context.now(),
+                Style::of_stdout(),
+            ),
         },
         remark: None,
         code: 0,
@@ -215,7 +220,7 @@ fn many(
     let overdue = rows.iter().filter(|row| row.overdue).count();
     let cut = more && wanted.limit.is_none();
     Ok(Look {
-        text: list(&rows, &context.now, Style::of_stdout()),
+        text: list(&rows, &context.now(), Style::of_stdout()),
         remark: cut
             .then(|| format!("there are more than these {DEFAULT_LIMIT}; see more with --limit N")),
         code,
@@ -234,13 +239,13 @@ fn json_array(views: &[View]) -> String {
 
 fn row(opened: &mut Opened, view: View, context: &Context, usual: &mut Usual) -> Result<Row> {
     let duration = if view.state() == State::Running {
-        Some(view.record.since.age(&context.now))
+        Some(view.record.since.age(&context.now()))
     } else {
         let events = opened.events(&view.record.name, view.record.minted_by)?;
         latest_duration(&events)
     };
     Ok(Row {
-        overdue: usual.overdue(opened, &view, &context.now)?.is_some(),
+        overdue: usual.overdue(opened, &view, &context.now())?.is_some(),
         view,
         duration,
     })
@@ -302,7 +307,7 @@ impl Wanted {
             None => Vec::new(),
         };
         let since = text(matches, "since")?
-            .map(|text| since(text, context.now.wall))
+            .map(|text| since(text, context.now().wall))
             .transpose()?;
         let glob = value(matches, "key").and_then(|key| key.to_str());
         Ok(Wanted {
@@ -315,7 +320,7 @@ impl Wanted {
                 limit: None,
             },
             states,
-            problems: flag(matches, "problems").then(|| context.now.clone()),
+            problems: flag(matches, "problems").then(|| context.now()),
             limit: text(matches, "limit")?.map(limit).transpose()?,
         })
     }

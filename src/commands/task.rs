@@ -97,18 +97,18 @@ fn to_ms(duration: Duration) -> Duration {
 fn open(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
     let asked = Asked::read(matches)?;
     if let Some(Deadline::At(moment)) = asked.deadline
-        && moment <= context.now.wall
+        && moment <= context.now().wall
     {
         return Err(anyhow!("--deadline has already passed; allow more time"));
     }
-    let mut opened: Result<Task, Task> = Ok(asked.task(&context.now));
+    let mut opened: Result<Task, Task> = Ok(asked.task(&context.now()));
     context.write()?.store().with_guards(&mut |guards| {
         let found = state(guards, GuardKind::Task, name, Task::from_json)?;
         opened = match found.filter(|found| found.ended.is_none()) {
             Some(found) if asked.is(&found) => Ok(found),
             Some(found) => Err(found),
             None => {
-                let task = asked.task(&context.now);
+                let task = asked.task(&context.now());
                 guards.set_guard(GuardKind::Task, name, Some(task.to_json()))?;
                 Ok(task)
             }
@@ -119,13 +119,13 @@ fn open(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
         Ok(task) => {
             print(format!(
                 "{name} {}\n",
-                guard_text::task(&task, &context.now)
+                guard_text::task(&task, &context.now())
             ))?;
             Ok(0)
         }
         Err(found) => Err(anyhow!(
             "task {name} {}, which is not what is asked for; end it first with `idem task end {}`",
-            guard_text::task(&found, &context.now),
+            guard_text::task(&found, &context.now()),
             quote::shell(name)
         )),
     }
@@ -141,7 +141,7 @@ fn end(context: &Context, name: &str) -> Result<i32> {
         let task = state(guards, GuardKind::Task, name, Task::from_json)?;
         found = task.is_some();
         if let Some(mut task) = task.filter(|task| task.ended.is_none()) {
-            task.ended = Some(context.now.clone());
+            task.ended = Some(context.now());
             guards.set_guard(GuardKind::Task, name, Some(task.to_json()))?;
         }
         Ok(())
@@ -162,8 +162,8 @@ fn show(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
         return Ok(not_there(name));
     };
     print(match flag(matches, "json") {
-        true => format!("{}\n", view.object(&context.now)),
-        false => view.page(&context.now, Style::of_stdout()),
+        true => format!("{}\n", view.object(&context.now())),
+        false => view.page(&context.now(), Style::of_stdout()),
     })?;
     Ok(0)
 }

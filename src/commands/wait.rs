@@ -12,16 +12,14 @@ use crate::cli::{exit, json_out, say, values};
 use crate::domain::decision::Refusal;
 use crate::domain::name::{Generation, OpName};
 use crate::domain::outcome::State;
-use crate::domain::owner::{Liveness, OwnerRef};
 use crate::domain::record::Record;
 use crate::engine::environment::{ANCESTRY, parse_ancestry};
 use crate::process::spool::Recording;
-use crate::process::waiting::{Patience, WaitEnd, wait_for_owner, wait_for_tree};
+use crate::process::waiting::{ChangeWatch, Patience, WaitEnd, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, proc};
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
-use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +28,7 @@ use std::time::Duration;
 pub fn run(matches: &ArgMatches) -> Result<i32> {
     let started = clock::monotonic();
     let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?);
+    let name = context.name(key_argument(matches)?)?;
     let limit = text(matches, "wait")?
         .map(|text| values::duration_or_zero(text).map_err(|e| anyhow!("--wait: {e}")))
         .transpose()?;
@@ -39,6 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         name,
         until: limit.map(|limit| started.saturating_add(limit)),
         line: WaitingLine::new(false),
+        pauses: ChangeWatch::by_looking(),
         started,
         json: flag(matches, "json"),
     };
@@ -51,6 +50,8 @@ struct Waiter {
     /// The end of the wait, by the monotonic clock.
     until: Option<Duration>,
     line: WaitingLine,
+    /// For what runs on another machine.
+    pauses: ChangeWatch,
     started: Duration,
     json: bool,
 }
@@ -104,7 +105,7 @@ impl Waiter {
         let (record, liveness) = (&view.record, &view.liveness);
         let mut tell = || line.tell(|_| say::waits_for_caller(record, liveness, &clock::now()));
         let patience = &mut Patience::new(left).telling(&mut tell);
-        let end = wait_for(owner, liveness, locks, patience);
+        let end = wait_for_end(owner, liveness, locks, &mut self.pauses, patience);
         self.line.erase();
         Ok(end? == WaitEnd::OwnerGone)
     }
@@ -131,7 +132,7 @@ impl Waiter {
 
     fn settled(&self, opened: &mut Opened, view: &View) -> Result<i32> {
         let code = self.hand_out(opened, &Ended::of_view(view))?;
-        if let Some(refusal) = view.refusal(&self.context.now) {
+        if let Some(refusal) = view.refusal(&self.context.now()) {
             self.explain(refusal, view, true);
         }
         Ok(code)
@@ -202,18 +203,6 @@ impl io::Write for Printed {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-fn wait_for(
-    owner: &OwnerRef,
-    liveness: &Liveness,
-    locks: &Path,
-    patience: &mut Patience<'_>,
-) -> io::Result<WaitEnd> {
-    match liveness {
-        Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), patience),
-        _ => wait_for_owner(owner, locks, patience),
     }
 }
 

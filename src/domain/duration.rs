@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `90s`, `1h 30m`, `1.5h`.
+//! Lengths of time as people write them (`90s`, `1h 30m`, `1.5h`) and read them.
 
 use std::fmt;
 use std::time::Duration;
@@ -93,6 +93,26 @@ fn parse_term(number: &str, unit: &str, text: &str) -> Result<Duration, Duration
         Reason::NumberOverflow if !number.contains('.') => DurationError::TooLong(text.to_owned()),
         _ => DurationError::Unreadable(text.to_owned()),
     })
+}
+
+/// A length of time for people, by its two largest units, rounded down: `3h 12m`, `45s`, `120ms`.
+pub fn length(length: Duration) -> String {
+    let secs = length.as_secs();
+    let parts = [
+        (secs / 86_400, "d"),
+        (secs / 3600 % 24, "h"),
+        (secs / 60 % 60, "m"),
+        (secs % 60, "s"),
+    ];
+    if secs == 0 {
+        return format!("{}ms", length.subsec_millis());
+    }
+    let from_largest = parts.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown: Vec<_> = from_largest
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
+    shown.join(" ")
 }
 
 #[cfg(test)]

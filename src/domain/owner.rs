@@ -2,6 +2,7 @@
 
 use super::name::Nonce;
 use super::time::BootId;
+use std::time::Duration;
 
 /// One process of one boot. A PID alone is reused; together with the start time it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +41,15 @@ pub struct OwnerRef {
     pub child: Option<ProcessRef>,
     /// The claim's random name, which the child finds in its environment.
     pub nonce: Nonce,
+    /// The lease, in a store that several machines share.
+    pub lease: Option<Lease>,
+}
+
+/// An owner's right to be taken for alive by those who cannot see it. Its keeper renews it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// How much of it was left when the record was read, by the server's clock; zero if it has run out.
+    pub left: Duration,
 }
 
 /// What is left of a claim's owner.

@@ -92,6 +92,11 @@ pub enum Outcome<T> {
     },
     /// `--if-running skip`.
     Skipped,
+    /// `--detach` wants it under way, and another call's execution is.
+    UnderWay {
+        /// Its generation.
+        generation: Generation,
+    },
     /// A keeper executed.
     Executed(T),
 }
@@ -242,6 +247,9 @@ impl<C: Caller> Front<'_, C> {
         record: Option<Record>,
         liveness: &Liveness,
     ) -> Option<Outcome<C::Execution>> {
+        if self.plan.running.detach {
+            return Some(Outcome::UnderWay { generation });
+        }
         let record = record?;
         let owner_lives = matches!(liveness, Liveness::OwnerAlive | Liveness::OutOfSight);
         let waiting = self.waiting.get_or_insert(Waiting {

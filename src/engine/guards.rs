@@ -1,12 +1,13 @@
 //! The guards around every attempt, in one visible order: permit, breaker lease, deadline; and what a
 //! retry takes from budget and task.
 //!
-//! A permit is a kernel lock and is taken before the claim, so that a call without one claims nothing.
+//! A permit is a kernel lock, or a leased row where several machines share the store. It is taken before
+//! the claim, so that a call without one claims nothing.
 //! The rest lives in the store and is read and written in the claim's own transaction.
 
-use super::hands::Hands;
+use super::hands::{Before, Hands};
 use super::plan::{GuardPlan, Plan};
-use super::store::{GuardKind, Guards, StoreError, StoreResult};
+use super::store::{GuardKind, Guards, Permit, PermitWish, Store, StoreError, StoreResult};
 use crate::domain::time::{Stamp, UnixMs};
 use crate::policy::breaker::{Admission, Breaker, BreakerSpec, Told};
 use crate::policy::budget::Budget;
@@ -35,25 +36,72 @@ pub enum Entry {
     Refused(Guarded),
 }
 
+/// The first and the longest pause before a store that several machines share is asked for a permit again.
+const PERMIT_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
 /// Takes a permit of the bulkhead, waiting for it as long as the call may.
-pub fn permit(hands: &mut dyn Hands, plan: &Plan) -> Option<Guarded> {
-    let spec = plan.guards.bulkhead.as_ref()?;
+pub fn permit(
+    store: &mut dyn Store,
+    hands: &mut dyn Hands,
+    plan: &Plan,
+) -> StoreResult<Option<Guarded>> {
+    let Some(spec) = plan.guards.bulkhead.as_ref() else {
+        return Ok(None);
+    };
     let waited = plan
         .limits
         .wait
         .map(|limit| hands.monotonic().saturating_add(limit));
     let until = [waited, plan.limits.deadline].into_iter().flatten().min();
-    if hands.permit(spec, plan.guards.auxiliary, until) {
-        return None;
-    }
-    Some(Guarded {
+    let wish = PermitWish {
+        bulkhead: &spec.name,
+        permits: spec.permits,
+        auxiliary: plan.guards.auxiliary,
+        nonce: hands.nonce(),
+    };
+    let taken = match store.permit(&wish)? {
+        Permit::Taken => true,
+        Permit::OfThisMachine => hands.permit(spec, plan.guards.auxiliary, until),
+        Permit::NoneFree => wait_for_permit(store, hands, &wish, until)?,
+    };
+    Ok((!taken).then(|| Guarded {
         guard: "bulkhead",
         why: format!(
             "no permit of bulkhead {} was free ({} at once), nothing was run; try again later or wait longer with --wait",
             spec.name, spec.permits
         ),
         retry_at: None,
-    })
+    }))
+}
+
+/// Asks again and again. A call that was called off meanwhile is told so when it would claim.
+fn wait_for_permit(
+    store: &mut dyn Store,
+    hands: &mut dyn Hands,
+    wish: &PermitWish<'_>,
+    until: Option<Duration>,
+) -> StoreResult<bool> {
+    let before = Before::Permit(wish.bulkhead, wish.permits);
+    let mut pause = PERMIT_PAUSES.0;
+    let taken = loop {
+        let now = hands.monotonic();
+        let left = until.map(|until| until.saturating_sub(now));
+        if left == Some(Duration::ZERO) {
+            break Ok(false);
+        }
+        let spread = pause.mul_f64(1.0 - hands.random() / 4.0);
+        hands.pause(left.map_or(spread, |left| left.min(spread)), before);
+        if hands.cancelled().is_some() {
+            break Ok(true);
+        }
+        match store.permit(wish) {
+            Ok(Permit::NoneFree) => {}
+            asked => break asked.map(|_| true),
+        }
+        pause = (pause * 2).min(PERMIT_PAUSES.1);
+    };
+    hands.waited();
+    taken
 }
 
 /// Asks the guards that live in the store, in the claim's transaction.

@@ -60,6 +60,43 @@ pub enum HowEnded {
     },
 }
 
+/// What a helper is run for, as the caller who waits for it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `--probe`.
+    Probe,
+    /// `--cleanup`.
+    Cleanup,
+    /// `--fallback`.
+    Fallback,
+    /// `--preview`.
+    Preview,
+}
+
+impl Role {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Probe => "probe",
+            Role::Cleanup => "cleanup",
+            Role::Fallback => "fallback",
+            Role::Preview => "preview",
+        }
+    }
+}
+
+/// What a pause comes before, as the caller who waits is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before<'a> {
+    /// An attempt with this number, since the one before it ended so.
+    Attempt(u32, &'a str),
+    /// The probe is asked again.
+    Probe,
+    /// The store is asked again for one of so many permits of this bulkhead. The pauses of one wait are
+    /// told as one, which [`Hands::waited`] ends.
+    Permit(&'a str, u32),
+}
+
 /// How a probe, a cleanup or a fallback went.
 #[derive(Debug)]
 pub struct HelperEnd {
@@ -130,15 +167,23 @@ pub trait Hands {
     /// The last attempt's output, durable and ready to be stored.
     fn take_output(&mut self) -> NewOutput;
 
-    /// Runs `sh -c COMMAND` as a probe or a cleanup, for at most `limit`.
-    fn helper(&mut self, command: &OsStr, context: &ChildContext<'_>, limit: Duration)
-    -> HelperEnd;
+    /// Runs `sh -c COMMAND` in this role, for at most `limit`.
+    fn helper(
+        &mut self,
+        role: Role,
+        command: &OsStr,
+        context: &ChildContext<'_>,
+        limit: Duration,
+    ) -> HelperEnd;
 
     /// Ends everything that earlier attempts left running; returns what could not be ended.
     fn end_leftovers(&mut self) -> Vec<i32>;
 
     /// Waits, until the time is over or a signal ends it.
-    fn pause(&mut self, delay: Duration);
+    fn pause(&mut self, delay: Duration, before: Before<'_>);
+
+    /// A wait of several pauses is over.
+    fn waited(&mut self);
 
     /// Runs the preview of a proposal (`sh -c COMMAND`), and keeps what it prints for [`Hands::preview`].
     /// The error says why there is none, as a fragment. Without a command the preview is empty.

@@ -7,7 +7,7 @@ use super::ending::CallerEnd;
 use super::environment::ChildContext;
 use super::event::{EventKind, NewEvent};
 use super::guards::{self, Guarded};
-use super::hands::{AttemptEnd, Hands, HelperEnd, HowEnded};
+use super::hands::{AttemptEnd, Before, Hands, HelperEnd, HowEnded, Role};
 use super::ledger;
 use super::plan::Plan;
 use super::store::{Fenced, NewOutput, Step as StoreStep, Store, StoreError, StoreResult};
@@ -94,6 +94,8 @@ pub enum Recorded {
     WithoutOutput,
     /// The record has moved on (resolved, forgotten, claimed anew): the ledger alone has this result.
     Superseded,
+    /// Whole, and only on this machine: the store's server is away, for this reason.
+    Deferred(String),
     /// Not at all, for this reason.
     No(StoreError),
 }
@@ -110,12 +112,18 @@ pub fn keep(
     {
         return Ok(Kept::NotClaimed(NotClaimed::NoPreview(why)));
     }
-    if let Some(refused) = guards::permit(hands, plan) {
+    if let Some(refused) = guards::permit(store, hands, plan)? {
         return Ok(Kept::NotClaimed(NotClaimed::Guarded(refused)));
     }
     let claim = match claim::claim(store, hands, plan, first)? {
         Ok(claim) => claim,
-        Err(not) => return Ok(Kept::NotClaimed(not)),
+        Err(not) => {
+            if plan.guards.bulkhead.is_some() {
+                // One that stays taken runs out with its lease.
+                let _ = store.give_back_permit(&hands.nonce());
+            }
+            return Ok(Kept::NotClaimed(not));
+        }
     };
     hands.claimed(claim.id.generation);
     let mut run = Run::new(store, hands, plan, claim);
@@ -203,7 +211,7 @@ impl<'a> Run<'a> {
                 Step::Probe => self.probe(),
                 Step::Grant => self.grant(),
                 Step::Cleanup => self.cleanup(),
-                Step::Pause(delay) => self.pause(delay),
+                Step::Pause(delay) => self.pause(delay, execution.asks_again()),
                 Step::Settle(settled) => return settled,
             };
             let attempted = matches!(event, Event::Attempted(_));
@@ -278,7 +286,7 @@ impl<'a> Run<'a> {
         };
         match self.write_step(step) {
             Ok(Fenced::Done) => Ok(()),
-            Ok(Fenced::Superseded) => {
+            Ok(Fenced::Superseded | Fenced::Deferred { .. }) => {
                 self.hands.abandon();
                 Err("the record was resolved or forgotten meanwhile".to_owned())
             }
@@ -380,7 +388,7 @@ impl<'a> Run<'a> {
             return alive;
         }
         let command = self.plan.helpers.probe.clone().unwrap_or_default();
-        let end = self.helper(&command);
+        let end = self.helper(Role::Probe, &command);
         let answer = answer_of(&end);
         self.event(
             EventKind::Probed,
@@ -401,7 +409,7 @@ impl<'a> Run<'a> {
             return alive;
         }
         let command = self.plan.helpers.cleanup.clone().unwrap_or_default();
-        let end = self.helper(&command);
+        let end = self.helper(Role::Cleanup, &command);
         self.hands.discard(&end.stdout);
         let done = end.exit == Some(Exit::Code(0));
         let word = if done { "done" } else { "failed" };
@@ -423,7 +431,7 @@ impl<'a> Run<'a> {
         matches!(self.write_step(step), Ok(Fenced::Done))
     }
 
-    fn helper(&mut self, command: &OsString) -> HelperEnd {
+    fn helper(&mut self, role: Role, command: &OsString) -> HelperEnd {
         let ancestry = claim::ancestry(self.hands, self.plan);
         let now = self.hands.monotonic();
         let remaining = self.claim.deadline.map(|at| at.saturating_sub(now));
@@ -439,8 +447,9 @@ impl<'a> Run<'a> {
             deadline_unix_ms: claim::handed_down_deadline(self.hands, self.claim.deadline),
             ancestry: &ancestry,
         };
+        let limit = limit.unwrap_or(HELPER_LIMIT);
         self.hands
-            .helper(OsStr::new(command), &context, limit.unwrap_or(HELPER_LIMIT))
+            .helper(role, OsStr::new(command), &context, limit)
     }
 
     /// Asks for one more attempt what all calls share: breaker, task and budget.
@@ -470,9 +479,15 @@ impl<'a> Run<'a> {
         Event::Granted(self.refused.is_none())
     }
 
-    fn pause(&mut self, delay: Duration) -> Event {
+    fn pause(&mut self, delay: Duration, asks_again: bool) -> Event {
         self.event(EventKind::Paused, None, ledger::paused(delay));
-        self.hands.pause(delay);
+        let last = self.last.as_ref();
+        let reason = last.map_or("", |last| last.classified.reason.as_str());
+        let before = match asks_again {
+            true => Before::Probe,
+            false => Before::Attempt(self.number + 1, reason),
+        };
+        self.hands.pause(delay, before);
         Event::Paused
     }
 }

@@ -21,10 +21,9 @@ pub(super) fn propose(
     let (Some(identity), Some(preview)) = (first.identity.clone(), hands.preview()) else {
         return (Err(NotClaimed::LookAgain), Claiming::Leave);
     };
-    let same = record.filter(|record| {
-        record.fingerprint == plan.request.fingerprint
-            && !(record.state.settled() && record.expired(&now))
-    });
+    // What has expired is history.
+    let lasting = record.filter(|record| !(record.state.settled() && record.expired(&now)));
+    let same = lasting.filter(|record| record.fingerprint == plan.request.fingerprint);
     let token = match same {
         Some(_) => TokenChoice::Keep,
         None => TokenChoice::Mint(hands.mint_token()),
@@ -51,6 +50,7 @@ pub(super) fn propose(
             decided_at: None,
             note: None,
         },
+        dirty: lasting.is_some_and(|record| record.dirty),
         at: now,
         events: vec![event],
     };

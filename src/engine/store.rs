@@ -37,6 +37,8 @@ pub enum StoreError {
     Full(String),
     /// It can be read and not written.
     ReadOnly(String),
+    /// Its server cannot be reached, or went away.
+    Unreachable(String),
     /// Anything else that the store's library or the system said.
     Other(String),
 }
@@ -57,6 +59,7 @@ impl fmt::Display for StoreError {
             | StoreError::Busy(text)
             | StoreError::Full(text)
             | StoreError::ReadOnly(text)
+            | StoreError::Unreachable(text)
             | StoreError::Other(text) => f.write_str(text),
         }
     }
@@ -162,6 +165,9 @@ pub struct NewProposal {
     pub source: Source,
     /// What a person decides about.
     pub proposal: Proposal,
+    /// Something half done may be left by an earlier attempt, of whichever command, that no cleanup has
+    /// followed: what is approved finds it.
+    pub dirty: bool,
     /// When.
     pub at: Stamp,
     /// Written to the ledger in the same transaction.
@@ -248,12 +254,42 @@ pub struct Settlement {
 }
 
 /// What became of a fenced change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fenced {
     /// It is written, now or by an earlier try of the same claim.
     Done,
     /// The record has moved on to another generation, or is gone; nothing was changed.
     Superseded,
+    /// The store's server is away. The settlement is durable in a file of this machine, and is delivered
+    /// by whoever uses that server from here next, if the fence still lets it through.
+    Deferred {
+        /// Why it could not be written.
+        why: String,
+    },
+}
+
+/// What is asked of a bulkhead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PermitWish<'a> {
+    /// The bulkhead's name.
+    pub bulkhead: &'a str,
+    /// How many permits it has.
+    pub permits: u32,
+    /// The call gives way to others: see [`crate::policy::bulkhead::enough`].
+    pub auxiliary: bool,
+    /// The claim to be, which holds it.
+    pub nonce: Nonce,
+}
+
+/// Whether there is a permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// It is taken, until the claim is settled, is given up, or loses its lease.
+    Taken,
+    /// None is free now.
+    NoneFree,
+    /// The store is one machine's, whose kernel keeps the permits.
+    OfThisMachine,
 }
 
 /// A step inside an execution that the ledger and the record learn of at once.
@@ -434,6 +470,7 @@ pub trait Store {
     /// unknown. Repeating one's own settle is `Done` and changes nothing. `guards` runs in the same
     /// transaction, only if the fence let it through. The `settled` event (added if it is missing) gets
     /// what [`Store::past_result`] tells; a superseded settle leaves a `superseded` event instead.
+    /// A store on a server that is away tries for a while, and then may defer it, without its guards.
     fn settle(
         &mut self,
         claim: &ClaimId,
@@ -490,6 +527,16 @@ pub trait Store {
 
     /// Opens a recorded output. `Nothing` also if it has been purged meanwhile: read the record again.
     fn open_output(&mut self, output: &OutputRef) -> StoreResult<OpenOutput>;
+
+    /// Takes a permit of a bulkhead that several machines share, if one is free.
+    fn permit(&mut self, _wish: &PermitWish<'_>) -> StoreResult<Permit> {
+        Ok(Permit::OfThisMachine)
+    }
+
+    /// Gives back what [`Store::permit`] took for a claim that was not made.
+    fn give_back_permit(&mut self, _nonce: &Nonce) -> StoreResult<()> {
+        Ok(())
+    }
 
     /// Deletes at most `limit` expired settled records with their outputs (each leaves a `forgotten`
     /// event), and some ledger lines: those older than `keep_events` whose record is gone for as long.

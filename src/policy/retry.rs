@@ -266,6 +266,11 @@ impl Execution {
         self.retries_used
     }
 
+    /// Whether the pause that it asked for comes before the probe is asked once more.
+    pub fn asks_again(&self) -> bool {
+        self.waiting == Waiting::ForNextAsk
+    }
+
     fn first(&mut self, moment: &Moment) -> Step {
         let unknown = self.stands == Class::Uncertain;
         if self.plan.probe && (unknown || self.plan.probe_first) {

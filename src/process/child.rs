@@ -8,6 +8,7 @@ use super::spool::Recorder;
 use super::stdin::{Feed, Pump};
 use super::terminal::pty::Pty;
 use super::terminate::{Progress, Target, Termination};
+use super::waiting_line::WaitingLine;
 use super::{sys, wait};
 use crate::domain::frames::Stream;
 use crate::domain::outcome::{Cut, Exit};
@@ -112,6 +113,7 @@ pub struct Child<'a> {
     /// Whether its output is shown to the caller.
     live: bool,
     pump: Option<&'a mut Pump>,
+    told: Option<Told<'a>>,
     limits: TimeLimits,
     foreign: &'a [ProcessRef],
     exit: Option<Exit>,
@@ -142,8 +144,18 @@ pub struct Company<'a> {
     pub live: bool,
     /// Where the standard input comes from, where it is pumped.
     pub pump: Option<&'a mut Pump>,
+    /// What the caller is told while the child runs.
+    pub told: Option<Told<'a>>,
     /// Processes below the keeper that it did not start.
     pub foreign: &'a [ProcessRef],
+}
+
+/// The line for a caller who waits for a child that shows nothing.
+pub struct Told<'a> {
+    /// Where it stands.
+    pub line: &'a mut WaitingLine,
+    /// What it says after so long.
+    pub what: &'a dyn Fn(Duration) -> String,
 }
 
 impl<'a> Child<'a> {
@@ -167,6 +179,7 @@ impl<'a> Child<'a> {
             listener: company.listener,
             live: company.live,
             pump: company.pump,
+            told: company.told,
             limits,
             foreign: company.foreign,
             exit: None,
@@ -184,6 +197,9 @@ impl<'a> Child<'a> {
         self.catch_up();
         while !self.is_over() {
             self.turn();
+        }
+        if let Some(told) = &mut self.told {
+            told.line.end();
         }
         ChildEnd {
             // What could not even be killed is told as killed; its PID is among the survivors.
@@ -243,9 +259,13 @@ impl<'a> Child<'a> {
         let [keyboard, typing] = self.typing();
         fds.push(pollfd(keyboard, libc::POLLIN));
         fds.push(pollfd(typing, libc::POLLOUT));
+        let again = self.tell();
         let mirrors: Vec<_> = self.session.mirrors.poll_fds().collect();
         fds.extend(mirrors.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
-        poll(&mut fds, self.until_next_timer());
+        poll(
+            &mut fds,
+            again.into_iter().chain(self.until_next_timer()).min(),
+        );
         // Output first: what the child wrote before it ended belongs before its end.
         for (stream, fd) in [(Stream::Stdout, &fds[3]), (Stream::Stderr, &fds[4])] {
             if fd.revents != 0 {
@@ -265,6 +285,12 @@ impl<'a> Child<'a> {
             self.news();
         }
         self.timers();
+    }
+
+    /// Returns how long until there is something to tell.
+    fn tell(&mut self) -> Option<Duration> {
+        let told = self.told.as_mut().filter(|_| self.exit.is_none())?;
+        self.session.say_waiting(told.line, told.what)
     }
 
     fn feed_fds(&self) -> [(i32, libc::c_short); 2] {

@@ -2,13 +2,35 @@
 
 use std::fs::File;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::sys;
 use crate::domain::time::{BootId, Stamp, UnixMs};
 
-/// The moment now, by the wall clock and by the time since boot.
+/// How far the clock of the store's server is ahead of this machine's, in milliseconds.
+static STORE_AHEAD_MS: AtomicI64 = AtomicI64::new(0);
+
+/// The moment now, by the wall clock that the store's times are from and by the time since boot.
 pub fn now() -> Stamp {
+    by_store(local())
+}
+
+/// A moment of this machine's clock, by the store's.
+pub fn by_store(mut stamp: Stamp) -> Stamp {
+    let ahead = STORE_AHEAD_MS.load(Ordering::Relaxed);
+    stamp.wall.0 = stamp.wall.0.saturating_add(ahead);
+    stamp
+}
+
+/// From now on wall times are those of a server whose clock shows `server` at this machine's `local`:
+/// machines that share a store must agree on when a result expires.
+pub fn follow(server: UnixMs, local: UnixMs) {
+    STORE_AHEAD_MS.store(server.0.saturating_sub(local.0), Ordering::Relaxed);
+}
+
+/// The moment now by this machine's own clocks.
+pub fn local() -> Stamp {
     Stamp {
         wall: UnixMs(milliseconds(read(libc::CLOCK_REALTIME))),
         boot_ms: milliseconds(read(libc::CLOCK_BOOTTIME)),

@@ -2,10 +2,10 @@
 
 use super::child::{Child, Company, Pipes, TimeLimits, end_leftovers};
 use super::expand::expand;
-use super::listening::{Ears, Heads, judge, take_control};
+use super::listening::{Ears, judge, take_control};
 use super::locks::{HIGH_DESCRIPTOR, HeldByte, LockError, LockFile};
 use super::outputs::{head_of, new_output, preview_failed};
-use super::session::{News, Session};
+use super::session::Session;
 use super::spawn::{GatedChild, Spawn, Stdio};
 use super::split::ToFront;
 use super::spool::{Recorded, Recorder, spool_stem};
@@ -21,7 +21,7 @@ use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 use crate::domain::record::Record;
 use crate::domain::time::Stamp;
 use crate::engine::environment::{ChildContext, child_environment};
-use crate::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
+use crate::engine::hands::{AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role};
 use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{NewOutput, OutputBody};
 use crate::policy::bulkhead::BulkheadSpec;
@@ -30,12 +30,13 @@ use crate::policy::nested::Inner;
 use crate::policy::patterns::Scanner;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+mod waits;
 
 /// How much of a preview is kept for the person who decides.
 const PREVIEW_BYTES: usize = 256 * 1024;
@@ -103,6 +104,7 @@ impl Locks {
             tree_byte: bytes[1],
             child: None,
             nonce,
+            lease: None,
         };
         Ok(Locks {
             file: locks,
@@ -289,54 +291,6 @@ impl<'a> ProcessHands<'a> {
             survivors: Vec::new(),
         }
     }
-
-    fn try_helper(
-        &mut self,
-        command: &OsStr,
-        context: &ChildContext<'_>,
-        limit: Duration,
-    ) -> Result<HelperEnd, String> {
-        let trouble = |error: io::Error| format!("no pipe could be made: {error}");
-        let (pipes, [out, err]) = Pipes::open().map_err(trouble)?;
-        let null = File::open("/dev/null").map_err(trouble)?;
-        let env = child_environment(std::env::vars_os(), context, None);
-        let argv = ["sh".into(), "-c".into(), command.to_owned()];
-        let spawn = Spawn::new(&argv, &env).map_err(|cannot| cannot.message)?;
-        let mut spawn = spawn.stdio(
-            Stdio::Fd(null.as_fd()),
-            Stdio::Fd(out.as_fd()),
-            Stdio::Fd(err.as_fd()),
-        );
-        if let Some(lock) = &self.tree_lock {
-            spawn = spawn.tree_lock(lock.as_fd());
-        }
-        let gated = spawn.fork().map_err(|cannot| cannot.message)?;
-        drop((out, err));
-        let running = gated.open_gate().map_err(|cannot| cannot.message)?;
-        self.last_child = Some(running.process);
-        let limits = self.limits(Some(limit), None);
-        let mut recorder = self.recorder(0);
-        let mut heads = Heads::default();
-        let company = Company {
-            session: &mut self.session,
-            recorder: &mut recorder,
-            listener: &mut heads,
-            live: false,
-            pump: None,
-            foreign: &self.foreign,
-        };
-        let end = Child::new(running, pipes, company, limits).run();
-        self.held_pipes.extend(end.held_pipes);
-        Ok(HelperEnd {
-            exit: end.cut.is_none().then_some(end.exit),
-            stdout: new_output(0, recorder.finish()),
-            stdout_head: heads.stdout,
-            stderr_head: heads.stderr,
-            trouble: end
-                .cut
-                .map(|cut| format!("ended by idem: {cut:?}").to_lowercase()),
-        })
-    }
 }
 
 impl Hands for ProcessHands<'_> {
@@ -477,6 +431,7 @@ impl Hands for ProcessHands<'_> {
                 Input::Pump(pump) => Some(pump),
                 _ => None,
             },
+            told: None,
             foreign: &self.foreign,
         };
         let end = Child::new(running, prepared.pipes, company, limits).run();
@@ -509,11 +464,12 @@ impl Hands for ProcessHands<'_> {
 
     fn helper(
         &mut self,
+        role: Role,
         command: &OsStr,
         context: &ChildContext<'_>,
         limit: Duration,
     ) -> HelperEnd {
-        self.try_helper(command, context, limit)
+        self.try_helper(role, command, context, limit)
             .unwrap_or_else(|trouble| HelperEnd {
                 exit: None,
                 stdout: new_output(0, Recorder::counting().finish()),
@@ -539,18 +495,12 @@ impl Hands for ProcessHands<'_> {
         )
     }
 
-    fn pause(&mut self, delay: Duration) {
-        let until = self.session.clock().saturating_add(delay);
-        loop {
-            let left = self.session.until(until);
-            if left == Some(Duration::ZERO) || self.session.is_over() {
-                return;
-            }
-            let news = self.session.wait(left);
-            if news.contains(&News::CallerGone) && self.session.is_over() {
-                return;
-            }
-        }
+    fn waited(&mut self) {
+        self.line.end();
+    }
+
+    fn pause(&mut self, delay: Duration, before: Before<'_>) {
+        self.wait_out(delay, before);
     }
 
     fn take_preview(
@@ -563,7 +513,7 @@ impl Hands for ProcessHands<'_> {
             self.preview = Some(Vec::new());
             return Ok(());
         };
-        let end = self.helper(command, context, limit);
+        let end = self.helper(Role::Preview, command, context, limit);
         let read = head_of(&end.stdout, PREVIEW_BYTES);
         self.discard(&end.stdout);
         match end.exit {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::locks::{LockError, LockFile};
 use super::{clock, proc};
-use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
+use crate::domain::owner::{Lease, Liveness, OwnerRef, ProcessRef};
 use crate::domain::time::BootId;
 
 /// Finds out what is left of an owner.
@@ -20,9 +20,39 @@ use crate::domain::time::BootId;
 /// A process that closed every descriptor, left its group, cleaned its environment or runs in another PID
 /// namespace, all at once, is not seen. The PIDs in `skip` (the observer's own front or keeper) do not
 /// count as left over; this process never does.
+///
+/// An owner with a lease can run on another machine: where nothing of it is seen from here, the lease
+/// speaks for it. What the kernel of this machine tells comes first, since a lease is up to its whole
+/// length behind.
 pub fn observe(owner: &OwnerRef, lock_path: &Path, skip: &HashSet<i32>) -> Liveness {
+    if let Some(lease) = owner.lease
+        && rebooted_since(&owner.boot_id)
+    {
+        return by_lease(lease);
+    }
     // What cannot be looked at is not known to be gone.
-    look(owner, lock_path, skip).unwrap_or(Liveness::OutOfSight)
+    let seen = look(owner, lock_path, skip).unwrap_or(Liveness::OutOfSight);
+    match owner.lease {
+        Some(lease) if seen == Liveness::OutOfSight => by_lease(lease),
+        _ => seen,
+    }
+}
+
+/// Whether only its lease can tell of an owner: it may run on another machine, or out of sight on this one.
+pub fn is_elsewhere(owner: &OwnerRef, lock_path: &Path) -> bool {
+    let out_of_sight = || match look(owner, lock_path, &HashSet::new()) {
+        Ok(seen) => seen == Liveness::OutOfSight,
+        Err(_) => true,
+    };
+    owner.lease.is_some() && (rebooted_since(&owner.boot_id) || out_of_sight())
+}
+
+fn by_lease(lease: Lease) -> Liveness {
+    if lease.left.is_zero() {
+        Liveness::Gone
+    } else {
+        Liveness::OwnerAlive
+    }
 }
 
 fn look(owner: &OwnerRef, path: &Path, skip: &HashSet<i32>) -> Result<Liveness, LockError> {

@@ -78,6 +78,7 @@ struct Identity {
 pub struct Mirror {
     fd: RawFd,
     writer: Writer,
+    terminal: bool,
     queue: VecDeque<u8>,
     state: MirrorState,
 }
@@ -86,7 +87,9 @@ impl Mirror {
     /// Mirrors to `fd`, which is borrowed; `None` if it was closed when the process started (the
     /// runtime may have put `/dev/null` there since).
     pub fn new(fd: Option<RawFd>) -> Mirror {
-        let writer = match fd.map(kind_of) {
+        let kind = fd.map(kind_of);
+        let terminal = matches!(kind, Some(Ok(Kind::Terminal)));
+        let writer = match kind {
             None => Writer::Absent,
             Some(Ok(Kind::Pipe)) => Writer::NoWait,
             Some(Ok(Kind::Socket)) => Writer::Socket,
@@ -97,13 +100,17 @@ impl Mirror {
             // A descriptor that cannot be looked at fails at its first write.
             Some(Ok(Kind::Direct) | Err(_)) => Writer::Direct,
         };
-        Mirror::with_writer(fd.unwrap_or(-1), writer)
+        Mirror {
+            terminal,
+            ..Mirror::with_writer(fd.unwrap_or(-1), writer)
+        }
     }
 
     fn with_writer(fd: RawFd, writer: Writer) -> Mirror {
         Mirror {
             fd,
             writer,
+            terminal: false,
             queue: VecDeque::new(),
             state: MirrorState::Live,
         }
@@ -229,6 +236,8 @@ pub struct MirrorPair {
     stdout: Mirror,
     /// `None`: the same as stdout.
     stderr: Option<Mirror>,
+    /// What was last shown on a terminal did not end its row.
+    pub open_row: bool,
 }
 
 impl MirrorPair {
@@ -239,6 +248,7 @@ impl MirrorPair {
         MirrorPair {
             stdout: Mirror::new(stdout),
             stderr: (!same).then(|| Mirror::new(stderr)),
+            open_row: false,
         }
     }
 
@@ -247,12 +257,17 @@ impl MirrorPair {
         MirrorPair {
             stdout: Mirror::with_writer(-1, Writer::Null),
             stderr: None,
+            open_row: false,
         }
     }
 
     /// See [`Mirror::push`].
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
-        self.mirror_mut(stream).push(bytes);
+        let mirror = self.mirror_mut(stream);
+        mirror.push(bytes);
+        if let (true, Some(last)) = (mirror.terminal, bytes.last()) {
+            self.open_row = *last != b'\n';
+        }
     }
 
     /// See [`Mirror::wants_more`].

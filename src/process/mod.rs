@@ -8,6 +8,7 @@ pub mod child;
 pub mod clock;
 pub mod counts;
 pub mod entry;
+mod erasing;
 mod exec;
 mod expand;
 pub mod facts;

@@ -6,6 +6,7 @@ use super::random;
 use super::session::{Session, poll, pollfd};
 use super::waiting_line::WaitingLine;
 use crate::domain::digest::PartsDigest;
+use crate::domain::duration::length;
 use crate::policy::bulkhead::{BulkheadSpec, enough};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub fn take(
         let left = until.and_then(|until| session.until(until));
         let over = left == Some(Duration::ZERO) || session.is_over() || !session.caller_here();
         if taken.is_some() || over {
-            line.erase();
+            line.end();
             return taken;
         }
         wait(locks, spec, first, until, session, line);
@@ -94,7 +95,7 @@ fn wait(
     fds.extend(session.poll_fds().map(|fd| pollfd(fd, libc::POLLIN)));
     // The watches last until there is something new, since each leaves a thread behind.
     loop {
-        let again = line.tell(|waited| waits_for(spec, waited));
+        let again = session.say_waiting(line, |waited| waits_for(spec, waited));
         let left = until.and_then(|until| session.until(until));
         let pause = [left, again, blind].into_iter().flatten().min();
         poll(&mut fds, pause);
@@ -116,12 +117,10 @@ fn watch(locks: &LockFile, spec: &BulkheadSpec, first: u64) -> Vec<ByteWatch> {
 }
 
 fn waits_for(spec: &BulkheadSpec, waited: Duration) -> String {
-    let secs = waited.as_secs();
     format!(
-        "waiting for one of {} permits of {}: {}m {:02}s so far",
+        "waiting for one of {} permits of {}: {} so far",
         spec.permits,
         spec.name,
-        secs / 60,
-        secs % 60
+        length(waited)
     )
 }

@@ -62,17 +62,23 @@ pub fn this() -> io::Result<ProcessRef> {
 
 /// Whether a process neither catches nor ignores this signal; false if there is no such process.
 pub fn has_default_action(pid: i32, signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
-        return false;
-    };
-    let sets = ["SigIgn:", "SigCgt:"].map(|name| {
-        let mut lines = status.lines();
-        let bits = lines.find_map(|line| line.strip_prefix(name))?;
-        u64::from_str_radix(bits.trim(), 16).ok()
-    });
-    let contains =
-        |bits: Option<u64>| bits.is_some_and(|bits| SignalSet::from_bits(bits).contains(signal));
-    !sets.into_iter().any(contains)
+    let sets = signal_sets(pid, ["SigIgn:", "SigCgt:"]);
+    sets.is_some_and(|sets| !sets.iter().any(|set| set.contains(signal)))
+}
+
+/// Whether this signal waits for a process to take it; false if there is no such process.
+pub fn is_pending(pid: i32, signal: i32) -> bool {
+    signal_sets(pid, ["ShdPnd:"]).is_some_and(|[pending]| pending.contains(signal))
+}
+
+/// Some of a process's signal sets, by their names in its status file.
+fn signal_sets<const N: usize>(pid: i32, names: [&str; N]) -> Option<[SignalSet; N]> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(names.map(|name| {
+        let bits = status.lines().find_map(|line| line.strip_prefix(name));
+        let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        SignalSet::from_bits(bits.unwrap_or(0))
+    }))
 }
 
 /// Whether exactly this process still runs; one that has ended and is not reaped does not.

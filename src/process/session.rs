@@ -8,6 +8,7 @@ use super::split::{Link, Received, ToFront, ToKeeper};
 use super::sys::{check, uninterrupted};
 use super::terminal::Size;
 use super::terminal::job::Job;
+use super::waiting_line::WaitingLine;
 use crate::domain::outcome::Exit;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -207,15 +208,37 @@ impl Session {
         news
     }
 
-    /// Waits for news or for `limit` (for ever if there is none); whatever comes is in the answer.
+    /// Waits for news or for `limit` (for ever if there is none), and delivers meanwhile what is queued for
+    /// the caller; whatever comes is in the answer.
     pub fn wait(&mut self, limit: Option<Duration>) -> Vec<News> {
         self.job.pauses(&self.link);
-        let mut fds = self.poll_fds().map(|fd| pollfd(fd, libc::POLLIN));
+        let mut fds = self.poll_fds().map(|fd| pollfd(fd, libc::POLLIN)).to_vec();
         if !self.caller_here {
             fds[0].fd = -1;
         }
+        let streams: Vec<_> = self.mirrors.poll_fds().collect();
+        fds.extend(streams.iter().map(|(_, fd, events)| pollfd(*fd, *events)));
         poll(&mut fds, limit);
+        for ((stream, ..), fd) in streams.iter().zip(&fds[2..]) {
+            if fd.revents != 0 {
+                self.mirrors.on_writable(*stream);
+            }
+        }
         self.take_news()
+    }
+
+    /// Tells the caller what is waited for, below the output that it has been shown; see
+    /// [`WaitingLine::tell`].
+    pub fn say_waiting(
+        &mut self,
+        line: &mut WaitingLine,
+        what: impl FnOnce(Duration) -> String,
+    ) -> Option<Duration> {
+        if !self.caller_here {
+            line.let_go();
+            return None;
+        }
+        line.tell_below(&mut self.mirrors.open_row, what)
     }
 
     /// Lets go of the caller's descriptors at once, so that nobody who reads from them is held up.

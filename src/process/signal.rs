@@ -103,6 +103,20 @@ impl SignalSet {
     }
 }
 
+/// A thread that no signal is delivered to: it must not take those that the process waits for.
+pub fn spawn_deaf_thread(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    // A new thread starts with the mask of the one that makes it.
+    let mask = SignalSet::ALL.block()?;
+    let thread = std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body);
+    mask.set_mask()?;
+    thread
+}
+
 /// What a process does about a signal when no handler of its own is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {

@@ -185,7 +185,7 @@ fn is_null(metadata: &Metadata) -> bool {
 ///
 /// Not `O_TMPFILE`, which not every file system has. A process that dies between the two calls
 /// leaves an empty file.
-pub(super) fn unnamed_file(dir: &Path) -> io::Result<File> {
+pub fn unnamed_file(dir: &Path) -> io::Result<File> {
     let path = dir.join(format!("stdin-{}", hex(&random::bytes::<16>())));
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600);

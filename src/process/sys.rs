@@ -25,6 +25,14 @@ pub fn uninterrupted(mut call: impl FnMut() -> c_int) -> io::Result<c_int> {
     }
 }
 
+/// The process group in the foreground of a terminal; nothing for any other file, or a terminal that is
+/// not this session's. Async-signal-safe.
+pub fn foreground_group(fd: RawFd) -> Option<pid_t> {
+    // SAFETY: an integer argument.
+    let group = unsafe { libc::tcgetpgrp(fd) };
+    (group >= 0).then_some(group)
+}
+
 /// One read, repeated for as long as a signal interrupts it: what `/proc` gives comes whole.
 pub fn read_once(mut file: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::clock::monotonic;
-use super::liveness::observe;
+use super::liveness::{is_elsewhere, observe};
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::proc;
 use super::queue::Queue;
+use super::random;
 use super::sys::check;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 
@@ -23,10 +24,26 @@ const WRITER_LIMIT: Duration = Duration::from_secs(2);
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// What was waited for is gone.
+    /// What was waited for is gone, or may be: look again.
     OwnerGone,
     /// The limit passed first.
     TimedOut,
+}
+
+/// Waits as long as an owner is what it was found to be: until its keeper, or all that it started, is
+/// gone. One that runs elsewhere is waited for by looking again after a pause.
+pub fn wait_for_end(
+    owner: &OwnerRef,
+    liveness: &Liveness,
+    locks: &Path,
+    pauses: &mut ChangeWatch,
+    patience: &mut Patience<'_>,
+) -> io::Result<WaitEnd> {
+    match liveness {
+        _ if is_elsewhere(owner, locks) => pauses.wait(patience),
+        Liveness::TreeAlive { .. } => wait_for_tree(owner, locks, &HashSet::new(), patience),
+        _ => wait_for_owner(owner, locks, patience),
+    }
 }
 
 /// Waits until the keeper of a claim is gone; no limit waits for ever.
@@ -51,12 +68,25 @@ pub fn wait_for_owner(
     }
 }
 
-/// Tells that files of a directory were written to, inotify(7): what waits for a person's decision
-/// sleeps until then.
+/// The first and the longest pause between two looks at a store that tells nobody of its changes.
+const POLL_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Tells that a store may have changed. On this machine files of its directory were written to,
+/// inotify(7): what waits for a person's decision sleeps until then. A server tells nobody (LISTEN does
+/// not work behind a transaction pooler), so that the waiter looks again after a pause.
 #[derive(Debug)]
 pub struct ChangeWatch {
-    events: OwnedFd,
-    locks: PathBuf,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    Files {
+        events: OwnedFd,
+        locks: PathBuf,
+    },
+    /// The next pause.
+    Looks(Duration),
 }
 
 impl ChangeWatch {
@@ -72,53 +102,105 @@ impl ChangeWatch {
         let mask = libc::IN_MODIFY | libc::IN_CREATE | libc::IN_MOVED_TO;
         // SAFETY: the path is a C string that lives through the call.
         check(unsafe { libc::inotify_add_watch(events.as_raw_fd(), path.as_ptr(), mask) })?;
+        let locks = locks.to_owned();
         Ok(ChangeWatch {
-            events,
-            locks: locks.to_owned(),
+            how: How::Files { events, locks },
         })
+    }
+
+    /// A watch that is nothing but pauses, each longer than the one before, up to a second.
+    pub fn by_looking() -> ChangeWatch {
+        ChangeWatch {
+            how: How::Looks(POLL_PAUSES.0),
+        }
     }
 
     /// Waits for a change since the last one told.
     pub fn wait(&mut self, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
-        while !patience.passed() {
-            let end = wait_readable(self.events.as_fd(), patience)?;
-            if end == WaitEnd::TimedOut {
-                return Ok(end);
-            }
-            if self.take_events() {
-                self.let_writer_finish();
-                return Ok(end);
+        match &mut self.how {
+            How::Files { events, locks } => wait_for_files(events, locks, patience),
+            How::Looks(pause) => {
+                let end = wait_a_while(*pause, patience)?;
+                *pause = pause.mul_f64(1.5).min(POLL_PAUSES.1);
+                Ok(end)
             }
         }
-        Ok(WaitEnd::TimedOut)
     }
+}
 
-    /// The first page of a transaction wakes the waiter, and only its end makes it visible, which writes
-    /// to no file that tells. Every writer holds the queue for its whole transaction.
-    fn let_writer_finish(&self) {
-        if let Ok(queue) = Queue::open(&self.locks) {
-            // Without a turn the next change wakes again.
-            let _ = queue.enter(WRITER_LIMIT);
+fn wait_for_files(
+    events: &OwnedFd,
+    locks: &Path,
+    patience: &mut Patience<'_>,
+) -> io::Result<WaitEnd> {
+    while !patience.passed() {
+        let end = wait_readable(events.as_fd(), patience)?;
+        if end == WaitEnd::TimedOut {
+            return Ok(end);
+        }
+        if take_events(events) {
+            let_writer_finish(locks);
+            return Ok(end);
         }
     }
+    Ok(WaitEnd::TimedOut)
+}
 
-    /// Takes all events; true if one is about more than the index of the write-ahead log, which readers
-    /// set up as well: this waiter would wake itself by looking.
-    fn take_events(&self) -> bool {
-        let mut buffer = [0u8; 4096];
-        let mut changed = false;
-        loop {
-            let (fd, room) = (self.events.as_raw_fd(), buffer.len());
-            // SAFETY: the buffer lives through the call and its length is given.
-            let read = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), room) };
-            let Some(events) = usize::try_from(read)
-                .ok()
-                .and_then(|read| buffer.get(..read))
-            else {
-                return changed;
-            };
-            changed |= names(events).any(|name| !name.ends_with(b"-shm"));
+/// Waits for about so long; a crowd that began at once must not look at once.
+fn wait_a_while(pause: Duration, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
+    let until = monotonic() + pause.mul_f64(0.7 + 0.3 * random::fraction());
+    loop {
+        patience.beat();
+        let now = monotonic();
+        if patience.passed() {
+            return Ok(WaitEnd::TimedOut);
         }
+        if until <= now {
+            return Ok(WaitEnd::OwnerGone);
+        }
+        let left = libc::c_int::try_from((until - now).as_millis() + 1).unwrap_or(1);
+        let ms = match patience.poll_ms() {
+            -1 => left,
+            ms => ms.min(left),
+        };
+        poll_nothing(ms)?;
+    }
+}
+
+/// Sleeps until a signal or so many milliseconds have passed.
+fn poll_nothing(ms: libc::c_int) -> io::Result<()> {
+    // SAFETY: no descriptors, so the pointer is not used.
+    match check(unsafe { libc::poll(std::ptr::null_mut(), 0, ms) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The first page of a transaction wakes the waiter, and only its end makes it visible, which writes to
+/// no file that tells. Every writer holds the queue for its whole transaction.
+fn let_writer_finish(locks: &Path) {
+    if let Ok(queue) = Queue::open(locks) {
+        // Without a turn the next change wakes again.
+        let _ = queue.enter(WRITER_LIMIT);
+    }
+}
+
+/// Takes all events; true if one is about more than the index of the write-ahead log, which readers set
+/// up as well: this waiter would wake itself by looking.
+fn take_events(events: &OwnedFd) -> bool {
+    let mut buffer = [0u8; 4096];
+    let mut changed = false;
+    loop {
+        let (fd, room) = (events.as_raw_fd(), buffer.len());
+        // SAFETY: the buffer lives through the call and its length is given.
+        let read = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), room) };
+        let Some(events) = usize::try_from(read)
+            .ok()
+            .and_then(|read| buffer.get(..read))
+        else {
+            return changed;
+        };
+        changed |= names(events).any(|name| !name.ends_with(b"-shm"));
     }
 }
 
@@ -344,6 +426,7 @@ mod tests {
                 tree_byte: 22,
                 child,
                 nonce: Nonce(crate::process::random::bytes()),
+                lease: None,
             }
         }
     }

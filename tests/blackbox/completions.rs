@@ -1,6 +1,7 @@
 //! Shell completions and manual pages.
 
 use crate::env::{IDEM, TestEnv, tool_or_leave};
+use crate::pty::{PROMPT, Pty};
 
 /// The shells and the committed files, as their shells want them named.
 const SHELLS: [(&str, &str); 5] = [
@@ -28,25 +29,158 @@ fn the_committed_completions_are_fresh() {
     }
 }
 
+/// Lines, and what a press of the tab key makes of them where everything of [`stocked`] is live.
+const LINES: [(&str, &str); 16] = [
+    ("idem statu", "idem status"),
+    ("idem status li", "idem status live-key"),
+    ("idem forget other li", "idem forget other live-key"),
+    ("idem run -k li", "idem run -k live-key"),
+    (
+        "idem status --state failed li",
+        "idem status --state failed live-key",
+    ),
+    ("idem status ns:", "idem status ns:key"),
+    ("idem status ns:k", "idem status ns:key"),
+    ("idem status --scope pr", "idem status --scope prod"),
+    ("idem status --scope=pr", "idem status --scope=prod"),
+    (
+        "idem status --scope prod o",
+        "idem status --scope prod of-prod",
+    ),
+    ("idem status --task bu", "idem status --task build"),
+    ("idem task show st", "idem task show steps"),
+    ("idem run --breaker ap", "idem run --breaker api"),
+    ("idem breaker ap", "idem breaker api"),
+    ("idem --profile de", "idem --profile deploy"),
+    ("idem run --profile de", "idem run --profile deploy"),
+];
+
+/// A store and a configuration with one of everything, and `idem` on the path.
+fn stocked() -> TestEnv {
+    let mut t = TestEnv::new();
+    for options in [
+        "--key live-key",
+        "--key other",
+        "--key ns:key",
+        "--key of-prod --scope prod",
+        "--task steps --step one",
+        "--key over --breaker api:failures=3",
+    ] {
+        t.run(options, "true").end().code(0);
+    }
+    t.idem("task open build").end().code(0);
+    let config = t.root().join("config/idem");
+    std::fs::create_dir(&config).expect("a directory");
+    std::fs::write(config.join("config.toml"), "[profile.deploy]\nttl = '1h'\n").expect("a file");
+    let programs = std::path::Path::new(IDEM).parent().expect("a directory");
+    t.prepend_path(programs);
+    for (shell, file) in SHELLS {
+        let script = t.idem(&format!("completions {shell}")).end();
+        t.write(file, &script.code(0).stdout);
+    }
+    t
+}
+
+/// Types each line and the tab key in an interactive shell, and has the shell tell what it understood.
+#[track_caller]
+fn completes_by_tab(t: &TestEnv, mut pty: Pty, setup: &str) {
+    pty.run(setup);
+    for (line, wanted) in LINES {
+        // The beginning of the line is at Ctrl-A.
+        pty.send(&format!("{line}\t\x01echo got-$((1+1)) \n"));
+        pty.expect("got-2 ");
+        let told = pty.expect(PROMPT);
+        assert_eq!(
+            told.lines().next().map(str::trim_end),
+            Some(wanted),
+            "{line:?}"
+        );
+    }
+    drop(pty);
+    t.upto_quiet();
+}
+
 #[test]
-fn bash_completes_options_verbs_and_live_keys() {
-    let t = TestEnv::new();
-    t.run("--key live-key", "true").end().code(0);
-    t.run("--key other", "true").end().code(0);
+fn bash_completes_what_is_live() {
+    let t = stocked();
+    let shell = t
+        .command("bash")
+        .args(["--noprofile", "--norc", "-i"])
+        .env("PS1", PROMPT)
+        .env("TERM", "dumb")
+        .env("HISTFILE", "");
+    let mut pty = Pty::start(shell);
+    pty.expect(PROMPT);
+    completes_by_tab(&t, pty, ". ./idem.bash");
+}
+
+#[test]
+fn zsh_completes_what_is_live() {
+    if !tool_or_leave("zsh") {
+        return;
+    }
+    let t = stocked();
+    let shell = t
+        .command("zsh")
+        .args(["-f", "-i"])
+        .env("PS1", PROMPT)
+        .env("TERM", "dumb");
+    let mut pty = Pty::start(shell);
+    pty.expect(PROMPT);
+    let setup = "bindkey -e; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D";
+    completes_by_tab(&t, pty, setup);
+}
+
+#[test]
+fn fish_completes_what_is_live() {
+    if !tool_or_leave("fish") {
+        return;
+    }
+    let t = stocked();
+    let script = "source idem.fish; for line in $argv; complete -C $line; echo; end";
+    let lines = LINES.map(|(line, _)| line);
+    let done = t
+        .command("fish")
+        .args(["--no-config", "-c", script])
+        .args(lines)
+        .end();
+    let out = done.code(0).err("").out_text();
+    let answers: Vec<&str> = out.split("\n\n").collect();
+    for ((line, wanted), answer) in LINES.iter().zip(answers) {
+        // What it offers has a description behind it, or none.
+        let offers: Vec<&str> = answer
+            .lines()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        let word = wanted.rsplit(' ').next().expect("a word");
+        assert_eq!(offers, [word], "{line:?}");
+    }
+}
+
+#[test]
+fn where_nothing_is_live_the_options_are_completed() {
+    let t = stocked();
     let script = r#"
-        PATH=$(dirname "$IDEM"):$PATH; unset -f idem
-        . <(idem completions bash)
-        spec=$(complete -p idem); fn=${spec##*-F }; fn=${fn%% *}
+        unset -f idem; . ./idem.bash
         complete_line() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
-            COMP_TYPE=9 COMP_KEY=9; COMPREPLY=(); $fn idem "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            COMP_TYPE=9 COMP_KEY=9; COMPREPLY=(); _idem_live idem "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
             echo "${COMPREPLY[@]}"; }
-        complete_line idem stat; complete_line idem run --if-r; complete_line idem status li
-        complete_line idem forget li; complete_line idem output ot"#;
-    let out = t.says(script);
-    let lines: Vec<&str> = out.lines().map(str::trim).collect();
-    assert!(lines[0].contains("status"), "{out}");
-    assert!(lines[1].contains("--if-running"), "{out}");
-    assert_eq!(lines[2..], ["live-key", "live-key", "other"], "{out}");
+        complete_line idem run --if-r; complete_line idem run --if-running sk
+        complete_line idem status nosuch; complete_line idem gc --pro"#;
+    assert_eq!(t.says(script), "--if-running\nskip\n\n--profile");
+    for line in ["gc ", "run -- --scope "] {
+        let words = line.trim_end().split(' ');
+        t.idem("__complete here =")
+            .args(words)
+            .end()
+            .code(1)
+            .out("");
+    }
+    t.idem("__complete scopes = --store /nosuch/idem.db")
+        .end()
+        .code(0)
+        .out("")
+        .err("");
 }
 
 #[test]

@@ -81,6 +81,59 @@ fn detach_meets_a_record_as_any_call_does() {
 }
 
 #[test]
+fn detach_does_not_wait_for_what_another_call_runs() {
+    let t = TestEnv::new();
+    let script = format!("echo x >> n; {}; echo out", gate("go"));
+    let owner = t.run("--key k", &script).start();
+    t.upto_lines("n", 1);
+    t.run("--key k --detach", &script)
+        .end()
+        .code(0)
+        .out("k\n")
+        .err("");
+    let told = t
+        .run("--key k --detach --json", &script)
+        .end()
+        .code(0)
+        .json();
+    assert_eq!(text(&told["decision"]), "detached", "{told}");
+    assert_eq!(text(&told["state"]), "running", "{told}");
+    assert_eq!(text(&told["next"]), "wait", "{told}");
+    assert_eq!(told["generation"], t.status("k")["generation"], "{told}");
+    t.run("--key k --detach --if-running refuse", &script)
+        .end()
+        .code(120)
+        .out("");
+    t.run("--key k --detach --if-running skip", &script)
+        .end()
+        .code(0)
+        .out("");
+    t.run("--key k --detach", "echo other")
+        .end()
+        .code(121)
+        .out("");
+    t.touch("go");
+    owner.end().code(0).out("out\n");
+    assert_eq!(t.lines("n"), 1);
+}
+
+#[test]
+fn of_many_detached_calls_at_once_one_runs_and_all_return() {
+    let t = TestEnv::new();
+    let script = format!("echo x >> n; {}", gate("go"));
+    let calls: Vec<_> = (0..8)
+        .map(|_| t.run("--key k --detach", &script).start())
+        .collect();
+    for call in calls {
+        call.end().code(0).out("k\n").err("");
+    }
+    assert_eq!(t.state("k"), "running");
+    t.touch("go");
+    t.idem("wait k").end().code(0);
+    assert_eq!(t.lines("n"), 1);
+}
+
+#[test]
 fn detached_failures_are_kept_for_the_next_call() {
     let t = TestEnv::new();
     t.run("--key s --detach", "kill -9 $$").end().code(0);

@@ -59,6 +59,18 @@ impl TestEnv {
         TestEnv { root, vars }
     }
 
+    /// Puts a directory in front of the search path.
+    pub fn prepend_path(&mut self, directory: &Path) {
+        for (name, value) in &mut self.vars {
+            if name == "PATH" {
+                let mut path = directory.as_os_str().to_owned();
+                path.push(":");
+                path.push(&value);
+                *value = path;
+            }
+        }
+    }
+
     /// The private home; every process of this test has it in its environment.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")

@@ -99,3 +99,37 @@ fn a_waiter_for_an_approval_gets_it() {
     waiter.end().code(0).out("applied\n");
     assert_eq!(t.lines("n"), 1);
 }
+
+#[test]
+fn what_another_command_left_half_done_is_cleaned_up_before_the_approved_one() {
+    let t = TestEnv::new();
+    t.run("--key k", "touch half; exit 3").end().code(3);
+    let call = || {
+        t.idem("run --key k --hold --cleanup")
+            .args(["rm half; echo x >> cleaned", "--", "sh", "-c"])
+            .arg("test ! -e half && echo applied")
+    };
+    call().end().code(122);
+    t.idem("approve k --yes").end().code(0);
+    call().end().code(0).out("applied\n");
+    call().end().code(0).out("applied\n");
+    assert_eq!(t.lines("cleaned"), 1);
+}
+
+#[test]
+fn an_approval_pays_for_the_retries_of_one_execution() {
+    let t = TestEnv::new();
+    let script = "echo x >> n; test $(wc -l <n) = 3 || exit 75";
+    let call = || t.run("--key k --hold --retries 2 --backoff const:1ms", script);
+    call().end().code(122);
+    t.idem("approve k --yes").end().code(0);
+    call().end().code(0);
+    assert_eq!(t.lines("n"), 3);
+    let never = "echo x >> m; exit 75";
+    let call = || t.run("--key l --hold --retries 2 --backoff const:1ms", never);
+    call().end().code(122);
+    t.idem("approve l --yes").end().code(0);
+    call().end().code(75);
+    call().end().code(122);
+    assert_eq!(t.lines("m"), 3);
+}

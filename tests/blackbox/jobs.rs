@@ -201,6 +201,34 @@ fn nobody_waits_for_a_terminal_that_nobody_can_give() {
 }
 
 #[test]
+fn a_prompt_whose_caller_was_killed_fails_and_takes_no_keys() {
+    for shell in SHELLS {
+        let t = TestEnv::new();
+        outer(&t, shell, "", &format!("trap '' HUP; {ASK} | tee end"));
+        let mut pty = Pty::shell(&t, shell);
+        pty.line("./outer");
+        pty.expect("name-1? ");
+        upto("the child has the terminal", || {
+            pty.foreground() == t.child("k")
+        });
+        let front = front_below(procs::children(pty.pid())[0]);
+        procs::signal(front, libc::SIGKILL);
+        pty.expect("after-137-");
+        pty.expect(PROMPT);
+        pty.upto_shell_in_front();
+        t.upto_lines("end", 1);
+        assert!(!t.read("end").contains("-0\n"), "{}", t.read("end"));
+        t.upto_state("k", "succeeded");
+        for i in 0..3 {
+            assert!(
+                pty.run(&format!("echo still-$(({i}+1))"))
+                    .contains(&format!("still-{}", i + 1))
+            );
+        }
+    }
+}
+
+#[test]
 fn a_stopped_job_whose_front_is_killed_works_on() {
     for shell in SHELLS {
         let t = TestEnv::new();

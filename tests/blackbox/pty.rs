@@ -10,9 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::command::{Cmd, Running};
 use crate::env::{LIMIT, TestEnv};
+use crate::screen::Screen;
 
 /// What the shells print when they wait for a command; no command or output of a test has it.
 pub const PROMPT: &str = "READY> ";
+
+/// The size of a terminal that no test asks for another size of.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
 
 /// A terminal with a shell on it. Dropping it hangs the terminal up.
 pub struct Pty {
@@ -22,12 +27,19 @@ pub struct Pty {
     read_to: usize,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
+    columns: u16,
 }
 
 impl Pty {
     /// An interactive shell, `bash` or `dash`, at its first prompt.
     #[track_caller]
     pub fn shell(t: &TestEnv, shell: &str) -> Pty {
+        Pty::shell_of_width(t, shell, COLUMNS)
+    }
+
+    /// The same with so many columns.
+    #[track_caller]
+    pub fn shell_of_width(t: &TestEnv, shell: &str, columns: u16) -> Pty {
         let command = match shell {
             "bash" => t
                 .command("bash")
@@ -38,7 +50,7 @@ impl Pty {
             .env("PS1", PROMPT)
             .env("TERM", "xterm")
             .env("HISTFILE", "");
-        let mut pty = Pty::start(env);
+        let mut pty = Pty::start_of_width(env, columns);
         pty.expect(PROMPT);
         pty
     }
@@ -46,7 +58,14 @@ impl Pty {
     /// Any command as the leader of a new session on a new terminal of 24 rows and 80 columns.
     #[track_caller]
     pub fn start(command: Cmd) -> Pty {
+        Pty::start_of_width(command, COLUMNS)
+    }
+
+    /// The same with so many columns.
+    #[track_caller]
+    pub fn start_of_width(command: Cmd, columns: u16) -> Pty {
         let (master, slave) = open();
+        set_size(&master, ROWS, columns);
         let copy = || slave.try_clone().expect("a copy of the terminal");
         let lead = || {
             // SAFETY: plain system calls in the new process, on its own standard input.
@@ -69,16 +88,29 @@ impl Pty {
         let source = master.try_clone().expect("a copy of the terminal");
         let (sink, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
         let reader = std::thread::spawn(move || collect(source, &sink, &stopped));
-        let mut pty = Pty {
+        Pty {
             master: Some(master),
             shell,
             seen,
             read_to: 0,
             stop,
             reader: Some(reader),
-        };
-        pty.resize(24, 80);
-        pty
+            columns,
+        }
+    }
+
+    /// What it shows so far.
+    #[track_caller]
+    pub fn screen(&self) -> Screen {
+        Screen::new(&self.seen(), ROWS.into(), self.columns.into())
+    }
+
+    /// What it shows once nobody has it open any more: its leader and everything else have ended.
+    #[track_caller]
+    pub fn last_screen(mut self) -> Screen {
+        let reader = self.reader.take().expect("a reader");
+        crate::env::upto("nobody has the terminal open", || reader.is_finished());
+        self.screen()
     }
 
     fn master(&self) -> &File {
@@ -175,14 +207,7 @@ impl Pty {
 
     /// Changes the window's size.
     pub fn resize(&mut self, rows: u16, columns: u16) {
-        let size = libc::winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        // SAFETY: TIOCSWINSZ reads one winsize.
-        unsafe { libc::ioctl(self.master().as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        set_size(self.master(), rows, columns);
     }
 
     /// The terminal's input, output and local modes.
@@ -226,6 +251,17 @@ impl Drop for Pty {
     fn drop(&mut self) {
         self.vanish();
     }
+}
+
+fn set_size(master: &File, rows: u16, columns: u16) {
+    let size = libc::winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: TIOCSWINSZ reads one winsize.
+    unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 
 /// A new pseudo-terminal that no other test's child inherits.

@@ -1,6 +1,9 @@
 //! What is counted.
 
+use std::collections::BTreeMap;
+
 use crate::env::TestEnv;
+use crate::exposition::{self, Series};
 
 #[test]
 fn replays_executions_and_mismatches_are_counted() {
@@ -17,8 +20,88 @@ fn replays_executions_and_mismatches_are_counted() {
     assert_eq!(stats["replays"], 40, "{stats}");
     assert_eq!(stats["executions"], 1, "{stats}");
     assert_eq!(stats["mismatches"], 1, "{stats}");
-    let metrics = t.idem("stats --prometheus").end().code(0).out_text();
-    assert!(metrics.contains("idem_replays_total 40"), "{metrics}");
+    let metrics = metrics(&t);
+    assert_eq!(metrics[&series("idem_replays_total", &[])], 40.0);
+}
+
+/// What a collector reads.
+#[track_caller]
+fn metrics(t: &TestEnv) -> BTreeMap<Series, f64> {
+    let text = t
+        .idem("stats --prometheus")
+        .end()
+        .code(0)
+        .err("")
+        .out_text();
+    exposition::read(&text).unwrap_or_else(|why| panic!("{why}\n{text}"))
+}
+
+fn series(name: &str, labels: &[(&str, &str)]) -> Series {
+    let labels = labels
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    (name.to_owned(), labels.collect())
+}
+
+#[test]
+fn a_collector_reads_the_metrics_whatever_the_names_are() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let t = TestEnv::new();
+    let nothing = metrics(&t);
+    assert_eq!(nothing[&series("idem_unknowns_total", &[])], 0.0);
+    assert_eq!(nothing[&series("idem_oldest_unknown_seconds", &[])], 0.0);
+    let scope = "a\"b\\c{x=\"1\"} 7 \u{e4}";
+    let odd = |name: &[u8]| std::ffi::OsString::from_vec(name.to_vec());
+    let names: [&[u8]; 4] = [b"a\nb\"c", b"tool\xff", b"tool\xfe", b"back\\slash\r"];
+    for (key, name) in ["a", "b", "c", "d"].iter().zip(names) {
+        t.script("script", "#!/bin/sh\ntrue\n");
+        std::fs::rename(t.path("script"), t.path(odd(name))).expect("renamed");
+        let mut program = odd(b"./");
+        program.push(odd(name));
+        t.idem("run --key")
+            .args([key, "--scope", scope, "--"])
+            .arg(program)
+            .end()
+            .code(0);
+    }
+    t.run("--key u --timeout 100ms", "sleep 60").end().code(124);
+    let found = metrics(&t);
+    assert_eq!(
+        found[&series("idem_executions_total", &[("scope", scope)])],
+        4.0
+    );
+    assert_eq!(found[&series("idem_unknowns_total", &[])], 1.0);
+    assert_eq!(
+        found[&series("idem_operations", &[("state", "succeeded")])],
+        4.0
+    );
+    let commands = found.keys().filter_map(|(_, labels)| labels.get("command"));
+    assert!(
+        commands
+            .into_iter()
+            .any(|command| command.contains("slash"))
+    );
+    let later = metrics(&t);
+    for (series, value) in &found {
+        let counts = series.0.ends_with("_total");
+        assert!(!counts || later[series] >= *value, "{series:?} went down");
+    }
+}
+
+#[test]
+fn a_counter_from_some_moment_on_is_none() {
+    let t = TestEnv::new();
+    t.run("--key k", "true").end().code(0);
+    t.idem("stats --prometheus --since 1h")
+        .end()
+        .code(125)
+        .out("")
+        .one_line();
+    t.idem("stats --prometheus --json")
+        .end()
+        .code(125)
+        .out("")
+        .one_line();
 }
 
 fn count(t: &TestEnv, args: &str, name: &str) -> u64 {

@@ -434,22 +434,6 @@ fn a_terminal_that_vanishes_at_a_prompt_ends_in_a_known_state() {
 }
 
 #[test]
-fn a_waiter_on_a_terminal_says_at_once_what_it_waits_for() {
-    let t = TestEnv::new();
-    let script = format!("echo x >> n; {}; echo out-$((50+1))", gate("go"));
-    t.write("script", &script);
-    let owner = t.run("--key k", &script).start();
-    t.upto_lines("n", 1);
-    let mut pty = Pty::shell(&t, "bash");
-    pty.line("$IDEM run --key k -- sh -c \"$(cat script)\"");
-    pty.expect("waiting for");
-    t.touch("go");
-    owner.end().code(0);
-    pty.expect("out-51");
-    pty.expect(PROMPT);
-}
-
-#[test]
 fn a_pipeline_on_a_terminal_works() {
     let t = asking();
     let mut pty = Pty::shell(&t, "bash");

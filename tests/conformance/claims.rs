@@ -8,7 +8,7 @@ use idem::domain::record::{Record, Verdict};
 use idem::domain::time::UnixMs;
 use idem::engine::event::EventKind;
 use idem::engine::store::{
-    Change, Claimed, Claiming, Fenced, GuardKind, Step, Store, StoreError, TokenChoice,
+    Change, Claimed, Claiming, Fenced, GuardKind, NewProposal, Step, Store, StoreError, TokenChoice,
 };
 use serde_json::json;
 
@@ -220,12 +220,23 @@ pub fn a_proposal_takes_the_place_of_a_failure(place: &dyn Place) {
     let mut store = place.open();
     let (first, before) = claim_as(&mut *store, "k", new_claim(1, mint("t")));
     settle(&mut *store, &first, State::Failed);
-    let held = propose(&mut *store, "k", new_proposal(2, TokenChoice::Keep));
+    let dirty = |n, token| NewProposal {
+        dirty: true,
+        ..new_proposal(n, token)
+    };
+    let held = propose(&mut *store, "k", dirty(2, TokenChoice::Keep));
     assert_eq!(held.state, State::Held);
     assert_eq!(
-        (held.token, held.minted_by),
-        (before.token, before.minted_by)
+        (&held.token, held.minted_by),
+        (&before.token, before.minted_by)
     );
     assert_eq!((held.attempts, held.dirty), (1, true));
     assert_eq!((held.class, held.owner), (None, None));
+    // Another command's attempts are not counted, but what they left is there.
+    let other = propose(&mut *store, "k", dirty(3, mint("other")));
+    assert_eq!((other.attempts, other.dirty), (0, true));
+    assert_eq!(find(&mut *store, "k"), Some(other));
+    let clean = propose(&mut *store, "k", new_proposal(4, TokenChoice::Keep));
+    assert_eq!((clean.attempts, clean.dirty), (0, false));
+    assert_eq!(find(&mut *store, "k"), Some(clean));
 }

@@ -40,6 +40,7 @@ fn full_claim() -> NewClaim {
                 start_ticks: 3,
             }),
             nonce: nonce(9),
+            lease: None,
         },
         source: Source {
             host: "höst".to_owned(),

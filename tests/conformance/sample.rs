@@ -71,6 +71,7 @@ pub fn owner(n: u8) -> OwnerRef {
         tree_byte: 12,
         child: None,
         nonce: nonce(n),
+        lease: None,
     }
 }
 
@@ -120,6 +121,7 @@ pub fn new_proposal(n: u8, token: TokenChoice) -> NewProposal {
         failed_ttl: claim.failed_ttl,
         source: claim.source,
         proposal: proposal(),
+        dirty: false,
         at: claim.at,
         events: vec![event(EventKind::Proposed, 1_000)],
     }

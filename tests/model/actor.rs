@@ -13,7 +13,7 @@ use idem::engine::claim::{FirstLook, NotClaimed};
 use idem::engine::ending::CallerEnd;
 use idem::engine::environment::ChildContext;
 use idem::engine::front::{self, Caller, Delegated, Outcome, WaitEnd};
-use idem::engine::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
+use idem::engine::hands::{AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role};
 use idem::engine::keeper::{Kept, keep};
 use idem::engine::plan::Plan;
 use idem::engine::store::{Change, NewOutput, OutputBody, Store, StoreResult};
@@ -129,7 +129,7 @@ fn code_of(outcome: &Outcome<Done>) -> i32 {
             Refusal::OwnAncestry => 125,
             _ => 122,
         },
-        Outcome::Skipped => 0,
+        Outcome::Skipped | Outcome::UnderWay { .. } => 0,
         Outcome::Executed(Done::Code(code)) => *code,
         Outcome::Executed(Done::Lost) => 122,
     }
@@ -362,6 +362,7 @@ impl Hands for Keeper<'_> {
             tree_byte: 2,
             child: Some(process),
             nonce: self.nonce,
+            lease: None,
         }
     }
 
@@ -416,7 +417,7 @@ impl Hands for Keeper<'_> {
         output(self.number)
     }
 
-    fn helper(&mut self, _: &OsStr, _: &ChildContext<'_>, _: Duration) -> HelperEnd {
+    fn helper(&mut self, _: Role, _: &OsStr, _: &ChildContext<'_>, _: Duration) -> HelperEnd {
         let code = match self.actor.options.probe {
             Some(Probe::Happened) => 0,
             Some(Probe::DidNot) => 1,
@@ -435,7 +436,9 @@ impl Hands for Keeper<'_> {
         Vec::new()
     }
 
-    fn pause(&mut self, _: Duration) {}
+    fn pause(&mut self, _: Duration, _: Before<'_>) {}
+
+    fn waited(&mut self) {}
 
     fn take_preview(
         &mut self,

@@ -86,7 +86,7 @@ fn a_long_job_is_started_by_one_call_and_asked_for_by_others() {
         wait.env("LIMIT", limit).end()
     };
     start().code(0).out("train-7\n").err("");
-    start().code(0).out("").err("");
+    start().code(0).out("train-7\n").err("");
     assert_eq!(text(&wait("1s").code(120).json()["next"]), "wait");
     w.t.touch("go");
     let answer = wait("50s").code(0).json();

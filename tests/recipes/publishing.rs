@@ -112,6 +112,23 @@ fn a_pending_helm_upgrade_is_rolled_back_and_done_again() {
     assert_eq!((w.t.lines("n"), w.t.lines("rolled")), (2, 1));
 }
 
+#[test]
+fn a_helm_upgrade_of_another_commit_is_not_rolled_back() {
+    let w = World::new();
+    w.tool("helm", &HELM.replace("GATE", GATE));
+    w.t.write("status", "deployed");
+    w.t.write("description", "commit beef");
+    let first = upgrade(&w).start();
+    w.t.upto_lines("n", 1);
+    // It may be alive, and here it is.
+    let other = || upgrade(&w).env("COMMIT", "beef02").end();
+    other().code(1).says("is in progress");
+    w.t.touch("go");
+    first.end().code(0).out(UPGRADED);
+    other().code(0).out(UPGRADED);
+    assert_eq!((w.t.lines("n"), w.t.lines("rolled")), (2, 0));
+}
+
 const UPGRADED: &str = "Release \"app\" has been upgraded. Happy Helming!\n";
 
 #[test]

@@ -33,7 +33,7 @@ pub fn object(explained: &Explanation<'_>) -> Value {
         "period_ends_at": moment(named.period.map(|(_, ends_at)| ends_at)),
         "previous_runs": explained.previous_runs,
         "fingerprint": plan.request.fingerprint.hex(),
-        "store": {"path": explained.store.to_string_lossy(), "exists": explained.store_exists},
+        "store": {"path": explained.store, "exists": explained.store_exists},
         "record": explained.found.as_ref().map(|found| operation(found, None)),
         "decision": {
             "would": explained.word(),

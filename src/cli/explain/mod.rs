@@ -23,7 +23,6 @@ use crate::engine::ledger::why_text;
 use crate::engine::plan::Plan;
 use crate::policy::classify::Tool;
 use crate::policy::outcome::{Control, Ending, Sightings, classify};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// More pauses than this are not listed one by one.
@@ -56,8 +55,8 @@ pub struct Explanation<'a> {
     pub key_from: String,
     /// What was given, by whatever layer.
     pub given: Vec<Effective>,
-    /// The store's file.
-    pub store: PathBuf,
+    /// The store, as a user would name it.
+    pub store: String,
     /// There is such a file.
     pub store_exists: bool,
     /// The record found.
@@ -281,7 +280,7 @@ impl Explanation<'_> {
 
     /// The answer to "where is the state?".
     fn the_place(&self) -> String {
-        let path = self.store.display();
+        let path = &self.store;
         if self.store_exists {
             format!(
                 "{path}; see it with `idem status {}`",

@@ -69,7 +69,7 @@ fn identity(page: &mut Page, explained: &Explanation<'_>) {
     } else {
         " (not there yet)"
     };
-    page.put("store", &format!("{}{missing}", explained.store.display()));
+    page.put("store", &format!("{}{missing}", explained.store));
     let expiry = explained
         .expiry()
         .map_or_else(String::new, |expiry| format!("; {expiry}"));

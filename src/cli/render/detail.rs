@@ -1,5 +1,6 @@
 //! The page of one operation: what it is, how it went, and what to do next.
 
+use super::fold::{self, Place};
 use super::list::expires;
 use super::next;
 use super::style::{Style, Tone};
@@ -10,7 +11,7 @@ use crate::cli::attempts::Attempt;
 use crate::cli::view::View;
 use crate::cli::when::{age, length, rfc3339};
 use crate::domain::outcome::State;
-use crate::domain::record::{OutputRef, Place, Record, Verdict};
+use crate::domain::record::{self, OutputRef, Record, Verdict};
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::ledger::source_value;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// The most bytes of a preview that the page shows.
 const SHOWN_PREVIEW_BYTES: usize = 2000;
 
-/// The page. Commands and reasons are never cut: they are there to be read and pasted. `overdue` is how
+/// The page. Commands and reasons are never cut, but folded: they are there to be read and pasted. `overdue` is how
 /// long its command may take, if it has run for longer than that.
 pub fn page(
     view: &View,
@@ -30,10 +31,17 @@ pub fn page(
     let mut out = String::new();
     let state = view.state();
     let title = printable(view.record.name.key.as_str());
+    let headline = headline(view, now);
+    let columns = style.columns.unwrap_or(usize::MAX);
+    let gap = match width(&title) + 2 + width(&headline) <= columns {
+        true => "  ",
+        false => "\n  ",
+    };
+    let title = fold::prose(&title, place(style, 0, 2));
     out.push_str(&format!(
-        "{}  {}\n",
+        "{}{gap}{}\n",
         style.paint(Tone::Bold, &title),
-        style.paint(Tone::of(state), &headline(view, now))
+        style.paint(Tone::of(state), &headline)
     ));
     push_facts(&mut out, &facts(view, overdue, now), style);
     if !attempts.is_empty() {
@@ -57,6 +65,17 @@ fn headline(view: &View, now: &Stamp) -> String {
 
 type Fact = (&'static str, String);
 
+/// The fact that is a command.
+const COMMAND: &str = "command";
+
+fn place(style: Style, first: usize, indent: usize) -> Place {
+    Place {
+        columns: style.columns,
+        first,
+        indent,
+    }
+}
+
 fn facts(view: &View, overdue: Option<Duration>, now: &Stamp) -> Vec<Fact> {
     let record = &view.record;
     let mut facts: Vec<Fact> = Vec::new();
@@ -65,7 +84,7 @@ fn facts(view: &View, overdue: Option<Duration>, now: &Stamp) -> Vec<Fact> {
     put("reason", view.reason());
     put("overdue", overdue.map(unusual));
     put("scope", (!scope.is_empty()).then(|| scope.to_owned()));
-    put("command", Some(argv(record)));
+    put(COMMAND, Some(argv(record)));
     put("directory", Some(printable_bytes(&record.command.cwd)));
     put("output", record.output.as_ref().map(output));
     let began = match record.state {
@@ -114,7 +133,8 @@ fn output(output: &OutputRef) -> String {
         "{} bytes of stdout, {} of stderr",
         output.stdout_bytes, output.stderr_bytes
     );
-    let stored = output.place != Place::Nowhere || output.stdout_bytes + output.stderr_bytes == 0;
+    let stored =
+        output.place != record::Place::Nowhere || output.stdout_bytes + output.stderr_bytes == 0;
     text.push_str(match (output.lost, output.truncated, stored) {
         (true, _, _) => ", which could not be stored",
         (false, _, false) => ", not stored",
@@ -167,10 +187,14 @@ fn push_facts(out: &mut String, facts: &[Fact], style: Style) {
     let widest = facts.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
     for (name, value) in facts {
         let padded = format!("{name:widest$}");
+        let place = place(style, widest + 4, widest + 4);
+        let value = match *name {
+            COMMAND => fold::command(value, place),
+            _ => fold::prose(&printable(value), place),
+        };
         out.push_str(&format!(
-            "  {}  {}\n",
-            style.paint(Tone::Faint, &padded),
-            printable(value)
+            "  {}  {value}\n",
+            style.paint(Tone::Faint, &padded)
         ));
     }
 }
@@ -220,7 +244,8 @@ fn push_preview(out: &mut String, record: &Record, style: Style) {
     let end = proposal.preview.len().min(SHOWN_PREVIEW_BYTES);
     let shown = String::from_utf8_lossy(proposal.preview.get(..end).unwrap_or_default());
     for line in shown.lines() {
-        out.push_str(&format!("  {}\n", printable(line)));
+        let line = fold::prose(&printable(line), place(style, 2, 4));
+        out.push_str(&format!("  {line}\n"));
     }
     if end < proposal.preview.len() {
         out.push_str("  … (whole in --json)\n");
@@ -231,7 +256,10 @@ fn push_steps(out: &mut String, view: &View, now: &Stamp, style: Style) {
     out.push_str(&format!("\n{}\n", style.paint(Tone::Bold, "next")));
     for step in next::steps(view, now) {
         match step.command {
-            Some(command) => out.push_str(&format!("  {}:\n    {command}\n", step.about)),
+            Some(command) => {
+                let command = fold::command(&command, place(style, 4, 6));
+                out.push_str(&format!("  {}:\n    {command}\n", step.about));
+            }
             None => out.push_str(&format!("  {}\n", step.about)),
         }
     }

@@ -129,6 +129,7 @@ fn owner() -> OwnerRef {
         tree_byte: 2,
         child: None,
         nonce: Nonce([7; 16]),
+        lease: None,
     }
 }
 

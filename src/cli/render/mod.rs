@@ -3,6 +3,7 @@
 pub mod detail;
 #[cfg(test)]
 pub mod fixtures;
+mod fold;
 pub mod list;
 pub mod next;
 pub mod stats;

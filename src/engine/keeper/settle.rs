@@ -134,6 +134,7 @@ impl Run<'_> {
             match self.store.settle(&self.claim.id, &settlement, &mut tell) {
                 Ok(Fenced::Done) => return (recorded, settlement),
                 Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
+                Ok(Fenced::Deferred { why }) => return (Recorded::Deferred(why), settlement),
                 Err(StoreError::Full(_)) if has_body(&settlement) => {
                     // Giving the output's room back is what makes the record fit.
                     recorded = Recorded::WithoutOutput;

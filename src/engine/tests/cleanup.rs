@@ -19,7 +19,7 @@ fn it_runs_between_attempts_that_leave_something() {
     let mut world = World::new(&["9", "0"]).with_helpers(&[(0, "")]);
     world.executed(&with_cleanup(retries(1)));
     assert!(world.happened().contains(
-        "step output 1 dirty, end leftovers, tidy 60s, discard 0, step clean durable, pause 1s, \
+        "step output 1 dirty, end leftovers, tidy 60s, discard 0, step clean durable, pause 1s for attempt 2, \
          end leftovers, prepare 2"
     ));
 }

@@ -410,6 +410,26 @@ fn a_keeper_that_found_something_else_is_no_end() {
 }
 
 #[test]
+fn a_detached_call_does_not_wait_for_the_others_end() {
+    let mut plan = plan();
+    plan.running.detach = true;
+    let mut caller = FakeCaller::finding(running(3));
+    let outcome = call(&mut caller, &plan).unwrap();
+    assert!(
+        matches!(outcome, Outcome::UnderWay { generation } if generation == Generation(3)),
+        "{outcome:?}"
+    );
+    let mut late = FakeCaller::new().keeper(Delegated::Changed(Generation(4)), |caller| {
+        caller.store.put(running(4));
+    });
+    let outcome = call(&mut late, &plan).unwrap();
+    assert!(
+        matches!(outcome, Outcome::UnderWay { generation } if generation == Generation(4)),
+        "{outcome:?}"
+    );
+}
+
+#[test]
 fn waits_end_with_their_limit_or_the_deadline() {
     let waiting = |wait, deadline| {
         let mut plan = plan();

@@ -1,7 +1,7 @@
 //! Hands that only write down what they are asked to do, and a clock that they move themselves.
 
 use super::super::environment::ChildContext;
-use super::super::hands::{AttemptEnd, Cancelled, Hands, HelperEnd, HowEnded};
+use super::super::hands::{AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role};
 use super::super::store::{NewOutput, OutputBody};
 use super::{Log, NONCE, S, stamp};
 use crate::domain::name::{Generation, Nonce};
@@ -160,6 +160,7 @@ impl Hands for FakeHands {
             tree_byte: 2,
             child: Some(process),
             nonce: NONCE,
+            lease: None,
         }
     }
 
@@ -215,7 +216,13 @@ impl Hands for FakeHands {
         output(self.number)
     }
 
-    fn helper(&mut self, command: &OsStr, _: &ChildContext<'_>, limit: Duration) -> HelperEnd {
+    fn helper(
+        &mut self,
+        _: Role,
+        command: &OsStr,
+        _: &ChildContext<'_>,
+        limit: Duration,
+    ) -> HelperEnd {
         self.say(format!("{} {limit:?}", command.to_string_lossy()));
         let (code, stderr) = self.helpers.pop_front().expect("another helper");
         HelperEnd {
@@ -232,8 +239,17 @@ impl Hands for FakeHands {
         self.leftovers.pop_front().unwrap_or_default()
     }
 
-    fn pause(&mut self, delay: Duration) {
-        self.say(format!("pause {delay:?}"));
+    fn waited(&mut self) {
+        self.say("waited".into());
+    }
+
+    fn pause(&mut self, delay: Duration, before: Before<'_>) {
+        let before = match before {
+            Before::Attempt(number, _) => format!("attempt {number}"),
+            Before::Probe => "the probe".into(),
+            Before::Permit(bulkhead, permits) => format!("one of {permits} of {bulkhead}"),
+        };
+        self.say(format!("pause {delay:?} for {before}"));
         self.clock += delay;
         self.interrupted |= self.interrupt_in_pause;
     }

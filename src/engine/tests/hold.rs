@@ -75,6 +75,30 @@ fn without_its_preview_nothing_is_proposed() {
 }
 
 #[test]
+fn a_proposal_keeps_what_another_commands_failure_left_unless_it_has_expired() {
+    let failure = || Record {
+        fingerprint: Fingerprint([9; 32]),
+        ..dirty(record(State::Failed, Some(Class::Permanent)))
+    };
+    let mut world = World::new(&[]).with_record(failure());
+    kept(&mut world, &holding(), &proposing(Some(Generation(1))));
+    assert_eq!(
+        (world.record().state, world.record().dirty),
+        (State::Held, true)
+    );
+    let expired = Record {
+        failed_ttl: Ttl::For(Duration::ZERO),
+        ..failure()
+    };
+    let mut world = World::new(&[]).with_record(expired);
+    kept(&mut world, &holding(), &proposing(Some(Generation(1))));
+    assert_eq!(
+        (world.record().state, world.record().dirty),
+        (State::Held, false)
+    );
+}
+
+#[test]
 fn an_approval_is_executed_and_consumed_by_the_claim() {
     let mut world = World::new(&["0"]).with_record(held(Verdict::Approved));
     let first = FirstLook {

@@ -108,8 +108,8 @@ fn every_attempt_is_noted_before_the_next_one_starts() {
     assert_eq!(
         world.happened(),
         "abandon, prepare 1 with new token, claim 1, claimed 1, attempt 1, step output 1 dirty, \
-         pause 1s, end leftovers, prepare 2 with new token, step start dirty durable, attempt 2, \
-         step output 2 dirty, pause 1s, end leftovers, prepare 3 with new token, \
+         pause 1s for attempt 2, end leftovers, prepare 2 with new token, step start dirty durable, attempt 2, \
+         step output 2 dirty, pause 1s for attempt 3, end leftovers, prepare 3 with new token, \
          step start dirty durable, attempt 3, settle succeeded, release, tell success 0"
     );
     assert_eq!(executed.attempts, 3);

@@ -209,6 +209,7 @@ impl Store for Memory {
                 let record = Record {
                     generation,
                     proposal: Some(new.proposal),
+                    dirty: new.dirty,
                     ..super::record(State::Held, None)
                 };
                 self.record = Some(record.clone());

@@ -80,7 +80,7 @@ fn what_is_still_under_way_is_asked_again() {
     assert_eq!(
         world
             .happened()
-            .matches("pause 1s, end leftovers, ask")
+            .matches("pause 1s for the probe, end leftovers, ask")
             .count(),
         2
     );
@@ -94,9 +94,9 @@ fn a_no_that_comes_too_soon_is_asked_again() {
     let executed = world.executed(&plan);
     assert_eq!(executed.class, Class::Safe);
     let happened = world.happened();
-    assert!(happened.contains("pause 1s"), "{happened}");
+    assert!(happened.contains("pause 1s for the probe"), "{happened}");
     assert!(
-        happened.contains("pause 500ms"),
+        happened.contains("pause 500ms for the probe"),
         "not longer than needed: {happened}"
     );
     assert_eq!(happened.matches("ask").count(), 3);

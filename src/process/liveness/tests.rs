@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use super::*;
 use crate::domain::name::Nonce;
@@ -31,6 +32,7 @@ impl Claim {
             tree_byte: TREE_BYTE,
             child: None,
             nonce: Nonce(rand::random()),
+            lease: None,
         };
         Claim { home, locks, owner }
     }
@@ -232,4 +234,49 @@ fn a_record_that_makes_no_sense_is_not_taken_for_gone() {
     let mut claim = Claim::new();
     claim.owner.keeper_byte = u64::MAX;
     assert_eq!(claim.observe(), Liveness::OutOfSight);
+}
+
+#[test]
+fn an_owner_of_another_boot_is_what_its_lease_says() {
+    let mut claim = Claim::new();
+    claim.owner.boot_id = BootId("11111111-2222-3333-4444-555555555555".into());
+    assert_eq!(claim.observe(), Liveness::Gone);
+    for (left, seen) in [(1, Liveness::OwnerAlive), (0, Liveness::Gone)] {
+        claim.owner.lease = Some(Lease {
+            left: Duration::from_millis(left),
+        });
+        assert_eq!(claim.observe(), seen);
+        assert!(is_elsewhere(&claim.owner, &claim.home.path().join("locks")));
+    }
+}
+
+#[test]
+fn on_this_machine_the_kernel_comes_before_the_lease() {
+    let mut claim = Claim::new();
+    claim.owner.keeper.start_ticks += 1;
+    claim.owner.lease = Some(Lease {
+        left: Duration::from_secs(60),
+    });
+    assert_eq!(claim.observe(), Liveness::Gone);
+    let _held = claim.locks.hold(KEEPER_BYTE).expect("free");
+    claim.owner.lease = Some(Lease {
+        left: Duration::ZERO,
+    });
+    assert_eq!(claim.observe(), Liveness::OwnerAlive);
+    assert!(!is_elsewhere(
+        &claim.owner,
+        &claim.home.path().join("locks")
+    ));
+}
+
+#[test]
+fn an_owner_out_of_sight_is_what_its_lease_says() {
+    let mut claim = Claim::new();
+    claim.lose_the_lock_file();
+    claim.owner.pid_namespace += 1;
+    assert_eq!(claim.observe(), Liveness::OutOfSight);
+    claim.owner.lease = Some(Lease {
+        left: Duration::from_secs(1),
+    });
+    assert_eq!(claim.observe(), Liveness::OwnerAlive);
 }

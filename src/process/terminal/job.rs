@@ -95,6 +95,12 @@ impl Child {
         }
     }
 
+    /// Lets its group go on.
+    fn go_on(&mut self) {
+        self.stopped_by = None;
+        let _ = sys::signal_group(self.group, libc::SIGCONT);
+    }
+
     /// Stops its group if it would have been stopped by this signal; says whether it would.
     fn force_stop(&self, signal: i32) -> bool {
         let stops = proc::has_default_action(self.group, signal);
@@ -256,12 +262,9 @@ impl Job {
         self.key_typed = false;
         self.front_stops = false;
         self.go_on();
-        if let Some((to, modes)) = self.suspended.take()
-            && !self.lend(to, modes, link)
-        {
-            self.suspended = Some((to, modes));
+        if !self.resume(link) {
+            self.continue_child();
         }
-        self.continue_child();
     }
 
     /// The front could not stop: nobody is there to continue its group, which the kernel then lets run.
@@ -285,7 +288,9 @@ impl Job {
         self.take_back(link);
         self.terminal = None;
         self.suspended = None;
-        if borrower.is_some() || self.asked.is_some() || self.is_stopped() {
+        // The kernel's stop of the lifeline may have been told before the loss: then it passed for one
+        // of the child's own, which stops the front.
+        if borrower.is_some() || self.asked.is_some() || self.front_stops {
             self.continue_child();
         }
         self.asked = None;
@@ -353,17 +358,33 @@ impl Job {
             return;
         };
         match self.terminal.as_ref().and_then(Terminal::foreground) {
-            Some(foreground) if foreground == group => self.continue_child(),
-            Some(_) if self.lend(Borrower::Child(group), None, link) => {
-                self.look_soon();
-                self.continue_child();
-            }
+            Some(foreground) if foreground == group => self.child_asks_again(signal, link),
+            Some(_) if self.lend(Borrower::Child(group), None, link) => {}
             _ => self.stop_front(signal, link),
         }
     }
 
-    /// Gives the terminal away, if it is the front's to give. The front hears of it first, so that it can
-    /// take the terminal back should the keeper die.
+    /// The child went on faster than the terminal came, and stopped again. A stop that was typed since
+    /// waits behind that one, and would be lost if the child were continued now. So nothing more is to
+    /// be typed at it before that is known: the terminal goes back first.
+    fn child_asks_again(&mut self, signal: i32, link: &Link) {
+        let Some(group) = self.child.as_ref().map(|child| child.group) else {
+            return;
+        };
+        if !self.suspend(link) {
+            self.continue_child();
+        } else if proc::is_pending(group, libc::SIGTSTP) {
+            self.stop_front(libc::SIGTSTP, link);
+        } else if !self.resume(link) {
+            self.stop_front(signal, link);
+        }
+    }
+
+    /// Gives the terminal away, if it is the front's to give, and lets a child that gets it go on. The
+    /// front hears of it first, so that it can take the terminal back should the keeper die.
+    ///
+    /// The modes come first, since the child may set its own as soon as it goes on; the terminal comes
+    /// last, since to continue a process throws away a stop that was typed at it before.
     fn lend(&mut self, to: Borrower, modes: Option<Modes>, link: &Link) -> bool {
         let Some(terminal) = &self.terminal else {
             return false;
@@ -372,14 +393,6 @@ impl Job {
             return false;
         }
         let modes_before = terminal.modes();
-        link.send(ToFront::Lent(to.group()));
-        if let Borrower::Child(group) = to {
-            link.stop_with_front(Some(group));
-        }
-        if terminal.set_foreground(to.group()).is_err() {
-            link.stop_with_front(None);
-            return false;
-        }
         let raw = match to {
             Borrower::Child(_) => None,
             Borrower::Keeper(_) => modes_before.map(|modes| modes.raw(!terminal.is_behind(1))),
@@ -387,12 +400,28 @@ impl Job {
         if let Some(modes) = raw.or(modes) {
             let _ = terminal.set_modes(&modes);
         }
-        self.loan = Some(Loan {
-            to,
-            modes_before,
-            raw,
-        });
-        true
+        link.send(ToFront::Lent(to.group()));
+        if let (Borrower::Child(group), Some(child)) = (to, &mut self.child) {
+            link.stop_with_front(Some(group));
+            child.go_on();
+        }
+        let given = terminal.set_foreground(to.group()).is_ok();
+        if given {
+            self.loan = Some(Loan {
+                to,
+                modes_before,
+                raw,
+            });
+            self.look_soon();
+        } else {
+            if let Some(modes) = modes_before {
+                let _ = terminal.set_modes(&modes);
+            }
+            link.stop_with_front(None);
+            // What could not be given away once is not offered again: the child would ask for ever.
+            self.terminal = None;
+        }
+        given
     }
 
     /// Ends the loan; false if there is none, or if the terminal has moved on meanwhile.
@@ -426,6 +455,19 @@ impl Job {
         let held = self.take_back(link);
         self.suspended = held.then_some((to, modes));
         held
+    }
+
+    /// Makes the loan again that was called back when the child stopped; says whether the child goes on
+    /// by that.
+    fn resume(&mut self, link: &Link) -> bool {
+        let Some((to, modes)) = self.suspended.take() else {
+            return false;
+        };
+        let lent = self.lend(to, modes, link);
+        if !lent {
+            self.suspended = Some((to, modes));
+        }
+        lent && matches!(to, Borrower::Child(_))
     }
 
     fn confirm_stop(&mut self, link: &Link) {
@@ -476,8 +518,7 @@ impl Job {
 
     fn continue_child(&mut self) {
         if let Some(child) = &mut self.child {
-            child.stopped_by = None;
-            let _ = sys::signal_group(child.group, libc::SIGCONT);
+            child.go_on();
         }
     }
 

@@ -1,7 +1,7 @@
 //! What goes wrong below the port, and how it is told: which file, and what to do next.
 
-use super::place::Paths;
 use crate::engine::store::StoreError;
+use crate::store::paths::Paths;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{
     SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE, SQLITE_READONLY_DBMOVED,

@@ -4,23 +4,19 @@
 //! and delete it: several syncs for other processes' work, and a store that can no longer be read
 //! from a full disk or a read-only mount.
 
-mod change;
-mod claim;
 mod fault;
-mod import;
 mod place;
 mod purge;
 mod read;
 mod rows;
 mod schema;
-mod settle;
 mod system;
 mod tidy;
 mod tx;
 mod vfs;
 
-pub use place::Paths;
-pub use tidy::{Litter, Space};
+pub use place::prepare_beside;
+pub use tidy::Space;
 
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::State;
@@ -33,6 +29,8 @@ use crate::engine::store::{
 };
 use crate::process::queue::{Queue, Turn};
 use crate::process::random;
+use crate::store::paths::Paths;
+use crate::store::transitions::{End, change, claim, import, settle};
 use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
@@ -42,7 +40,7 @@ use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tx::{End, Tx};
+use tx::Tx;
 
 /// How long a writer waits for its turn in the queue before it goes on without: the queue saves a crowd
 /// from sleeping through each other's pauses, and a holder can be stopped for hours.

@@ -5,62 +5,17 @@
 //! closing it beside SQLite would drop the locks that this process holds on it.
 
 use super::system;
-use crate::domain::name::Nonce;
 use crate::engine::store::{StoreError, StoreResult};
 use crate::process::queue::Queue;
-use crate::process::spool::spool_stem;
-use std::ffi::OsString;
+use crate::store::paths::Paths;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Write permission of the group or of others.
 const OTHERS_WRITE: u32 = 0o022;
-
-/// The names of a store's files. All lie in one directory, whose path has no symbolic link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
-    /// The database.
-    pub db: PathBuf,
-    /// The lock file: liveness bytes, and the queue of writers. Never deleted.
-    pub locks: PathBuf,
-}
-
-impl Paths {
-    fn new(db: PathBuf) -> Paths {
-        let locks = beside(&db, "-locks");
-        Paths { db, locks }
-    }
-
-    /// The spool file of an output: `<db>-out-<nonce>-<number>`.
-    pub fn spool(&self, nonce: &Nonce, number: u32) -> PathBuf {
-        let db_name = self.db.file_name().unwrap_or_default();
-        self.db.with_file_name(spool_stem(db_name, nonce, number))
-    }
-
-    /// The write-ahead log.
-    pub fn wal(&self) -> PathBuf {
-        beside(&self.db, "-wal")
-    }
-
-    /// The file to which calls append what they count.
-    pub fn counts(&self) -> PathBuf {
-        beside(&self.db, "-counts")
-    }
-
-    /// The directory.
-    pub fn directory(&self) -> &Path {
-        self.db.parent().unwrap_or(Path::new("/"))
-    }
-}
-
-fn beside(db: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(db);
-    name.push(suffix);
-    PathBuf::from(name)
-}
 
 /// What is at the database's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +55,18 @@ pub fn prepare(path: &Path) -> StoreResult<(Paths, Queue)> {
         create_database(&paths)?;
     }
     Ok((paths, queue))
+}
+
+/// Makes a directory of this machine ready for the files of a store that is elsewhere: the lock file and
+/// what is recorded before it is brought there.
+pub fn prepare_beside(path: &Path) -> StoreResult<Paths> {
+    create_directory(path)?;
+    let Some((paths, _)) = look(path)? else {
+        let missing = io::Error::from(ErrorKind::NotFound);
+        return Err(unusable(split(path)?.0, &missing));
+    };
+    Queue::open(&paths.locks).map_err(|error| unusable(&paths.locks, &error))?;
+    Ok(paths)
 }
 
 fn split(path: &Path) -> StoreResult<(&Path, &std::ffi::OsStr)> {

@@ -1,11 +1,12 @@
 //! Housekeeping in small batches, by whoever comes along.
 
 use super::fault::{Fault, Tried};
-use super::rows::{self, BODY, NAME, Stored};
-use super::tx::{End, Tx};
+use super::rows::{self, BODY, NAME};
+use super::tx::Tx;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::Purged;
+use crate::store::transitions::{End, Stored, Tx as _};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, json};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! What is only read.
 
 use super::fault::{Fault, Tried};
-use super::place::Paths;
 use super::rows::{self, BODY, NAME};
 use super::tx::parse_guard;
 use crate::domain::name::{Generation, OpName, Scope};
@@ -12,6 +11,7 @@ use crate::engine::detail::output_from_detail;
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::{Filter, GuardKind, OpenOutput, PastResult, StoreError, StoreResult};
 use crate::store::glob;
+use crate::store::paths::Paths;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::{Map, Value as Json};

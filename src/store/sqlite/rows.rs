@@ -8,6 +8,7 @@ use crate::domain::record::{
     CommandLine, Identity, OutputRef, Place, Proposal, Record, Source, Verdict,
 };
 use crate::domain::time::{BootId, Stamp, Ttl, UnixMs};
+use crate::store::transitions::Stored;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Value};
 use serde_json::{Value as Json, json};
@@ -30,15 +31,6 @@ pub const BODY: &str = "state, generation, nonce, token, minted_by, fingerprint,
 
 /// How many columns [`BODY`] names.
 pub const BODY_LEN: usize = 50;
-
-/// A record with what only this store knows about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// The record.
-    pub record: Record,
-    /// Nonces of earlier claims under the same token that have outputs, oldest first.
-    pub kept: Vec<Nonce>,
-}
 
 /// The values of [`NAME`] and [`BODY`].
 pub fn values(stored: &Stored) -> Vec<Value> {
@@ -352,6 +344,7 @@ fn read_owner(c: &mut Cells<'_>) -> Tried<Option<OwnerRef>> {
         tree_byte: c.unsigned()?,
         child: read_child(c)?,
         nonce: Nonce(c.next()?),
+        lease: None,
     }))
 }
 

@@ -82,6 +82,7 @@ fn new_claim(nonce: u8) -> NewClaim {
             tree_byte: 7,
             child: None,
             nonce,
+            lease: None,
         },
         source: Source::default(),
         starts_attempt: true,

@@ -2,44 +2,16 @@
 //! taken.
 
 use super::fault::Tried;
-use super::place::Paths;
 use super::{SqliteStore, checkpoint_now, purge, wal_bytes};
 use crate::domain::name::Nonce;
 use crate::engine::store::{Guards, Store, StoreError, StoreResult};
-use crate::process::filesystem::is_open_elsewhere;
-use crate::process::spool::list_spool;
+use crate::store::litter::{self, Known, Litter};
+use crate::store::paths::Paths;
 use rusqlite::Connection;
 use std::collections::HashSet;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// A spool file without a row may be one whose row is about to be written, unless it is older.
-const ROW_COMES_WITHIN: Duration = Duration::from_secs(600);
-
-/// What stands between the database's name and a claim's nonce in the name of a control file.
-const CONTROL_INFIX: &str = "-control-";
-
-/// A file that is left over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Litter {
-    /// An output that no record names.
-    Spool(PathBuf),
-    /// An output whose writer died.
-    Part(PathBuf),
-    /// What a command that is gone could have written to.
-    Control(PathBuf),
-}
-
-impl Litter {
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        match self {
-            Litter::Spool(path) | Litter::Part(path) | Litter::Control(path) => path,
-        }
-    }
-}
+use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// The room that a store takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +28,7 @@ impl SqliteStore {
     /// Files that nobody needs any more. The files are listed first: whatever was about to be recorded
     /// then has its row by the time that the rows are read.
     pub fn litter(&mut self) -> StoreResult<Vec<Litter>> {
-        let files = list(&self.paths).map_err(|error| unreadable(&self.paths, &error))?;
+        let files = litter::list(&self.paths).map_err(|error| unreadable(&self.paths, &error))?;
         if files.is_empty() {
             return Ok(files);
         }
@@ -127,67 +99,6 @@ fn unreadable(paths: &Paths, error: &io::Error) -> StoreError {
     ))
 }
 
-/// Every file that can be litter.
-fn list(paths: &Paths) -> io::Result<Vec<Litter>> {
-    let db_name = paths.db.file_name().unwrap_or_default();
-    let spool = list_spool(paths.directory(), db_name)?.into_iter();
-    let mut found: Vec<Litter> = spool
-        .map(|entry| match entry.part {
-            true => Litter::Part(entry.path),
-            false => Litter::Spool(entry.path),
-        })
-        .collect();
-    for entry in fs::read_dir(paths.directory())? {
-        let path = entry?.path();
-        if nonce_of(paths, &path, CONTROL_INFIX).is_some() {
-            found.push(Litter::Control(path));
-        }
-    }
-    Ok(found)
-}
-
-/// The nonce in the name of a file: `<database><infix><nonce>-<attempt>`.
-fn nonce_of(paths: &Paths, path: &Path, infix: &str) -> Option<Nonce> {
-    let db_name = paths.db.file_name()?.to_str()?;
-    let tail = path.file_name()?.to_str()?.strip_prefix(db_name)?;
-    Nonce::from_hex(tail.strip_prefix(infix)?.get(..32)?)
-}
-
-/// What the rows say.
-struct Known {
-    spooled: HashSet<PathBuf>,
-    running: HashSet<Nonce>,
-    now: std::time::SystemTime,
-}
-
-impl Known {
-    fn needs(&self, paths: &Paths, file: &Litter) -> bool {
-        let path = file.path();
-        let infix = match file {
-            Litter::Control(_) => CONTROL_INFIX,
-            Litter::Spool(_) | Litter::Part(_) => "-out-",
-        };
-        let Some(nonce) = nonce_of(paths, path, infix) else {
-            return true;
-        };
-        if self.running.contains(&nonce) {
-            return true;
-        }
-        match file {
-            Litter::Control(_) => false,
-            Litter::Part(_) => is_open_elsewhere(path),
-            Litter::Spool(_) => self.spooled.contains(path) || self.is_young(path),
-        }
-    }
-
-    fn is_young(&self, path: &Path) -> bool {
-        let written = fs::symlink_metadata(path).and_then(|meta| meta.modified());
-        // A file from the future is as young as they come.
-        let age = written.map(|at| self.now.duration_since(at).unwrap_or_default());
-        age.is_ok_and(|age| age < ROW_COMES_WITHIN)
-    }
-}
-
 fn known(conn: &Connection, paths: &Paths) -> Tried<Known> {
     let snapshot = conn.unchecked_transaction()?;
     let spooled = spooled(&snapshot)?.into_iter();
@@ -199,7 +110,7 @@ fn known(conn: &Connection, paths: &Paths) -> Tried<Known> {
     Ok(Known {
         spooled,
         running: running.collect::<Result<_, _>>()?,
-        now: std::time::SystemTime::now(),
+        now: SystemTime::now(),
     })
 }
 

@@ -1,13 +1,13 @@
 //! What a transaction can do: the statements that several changes share.
 
 use super::fault::{Fault, Tried};
-use super::place::Paths;
-use super::rows::{self, BODY, BODY_LEN, NAME, Stored};
+use super::rows::{self, BODY, BODY_LEN, NAME};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::record::{OutputRef, Place};
-use crate::engine::detail::output_to_detail;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
+use crate::store::paths::Paths;
+use crate::store::transitions::{self, Stored};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value as Json;
 use std::path::PathBuf;
@@ -22,14 +22,6 @@ pub struct Tx<'c> {
     pub doomed: Vec<PathBuf>,
 }
 
-/// How a transaction ends.
-pub enum End<T> {
-    /// Its changes stay.
-    Commit(T),
-    /// Its changes go.
-    Rollback(T),
-}
-
 /// Reads one record.
 pub fn find(conn: &Connection, name: &OpName) -> Tried<Option<Stored>> {
     let sql = format!("SELECT {NAME}, {BODY} FROM operation WHERE scope = ?1 AND key = ?2");
@@ -41,14 +33,14 @@ pub fn find(conn: &Connection, name: &OpName) -> Tried<Option<Stored>> {
     }
 }
 
-impl Tx<'_> {
-    /// The record as this transaction sees it.
-    pub fn find(&self, name: &OpName) -> Tried<Option<Stored>> {
+impl transitions::Tx for Tx<'_> {
+    type Fault = Fault;
+
+    fn find(&mut self, name: &OpName) -> Tried<Option<Stored>> {
         find(self.conn, name)
     }
 
-    /// The next value of the store-wide counter.
-    pub fn next_generation(&self) -> Tried<Generation> {
+    fn next_generation(&mut self) -> Tried<Generation> {
         let sql = "INSERT INTO guard(kind, name, state) VALUES('store', 'generation', '1') \
             ON CONFLICT DO UPDATE SET state = CAST(state AS INTEGER) + 1 \
             RETURNING CAST(state AS INTEGER)";
@@ -56,8 +48,7 @@ impl Tx<'_> {
         Ok(Generation(statement.query_row([], |row| row.get(0))?))
     }
 
-    /// Writes a record that was not there.
-    pub fn insert(&self, stored: &Stored) -> Tried<()> {
+    fn insert(&mut self, stored: &Stored) -> Tried<()> {
         let sql = format!(
             "INSERT INTO operation({NAME}, {BODY}) VALUES({})",
             marks(1, 2 + BODY_LEN)
@@ -68,8 +59,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Writes a record over the one that is there.
-    pub fn update(&self, stored: &Stored) -> Tried<()> {
+    fn update(&mut self, stored: &Stored) -> Tried<()> {
         let sql = format!(
             "UPDATE operation SET ({BODY}) = ({}) WHERE scope = ?1 AND key = ?2",
             marks(3, BODY_LEN)
@@ -80,8 +70,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Deletes a record and its outputs.
-    pub fn delete(&mut self, stored: &Stored) -> Tried<()> {
+    fn delete(&mut self, stored: &Stored) -> Tried<()> {
         let name = &stored.record.name;
         self.conn
             .prepare_cached("DELETE FROM operation WHERE scope = ?1 AND key = ?2")?
@@ -89,17 +78,7 @@ impl Tx<'_> {
         self.drop_outputs(stored)
     }
 
-    /// Deletes the outputs of a record's latest claim and of the earlier ones that are kept.
-    pub fn drop_outputs(&mut self, stored: &Stored) -> Tried<()> {
-        self.drop_outputs_of(&stored.record.nonce)?;
-        for nonce in &stored.kept {
-            self.drop_outputs_of(nonce)?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the outputs of one claim.
-    pub fn drop_outputs_of(&mut self, nonce: &Nonce) -> Tried<()> {
+    fn drop_outputs_of(&mut self, nonce: &Nonce) -> Tried<()> {
         let mut statement = self.conn.prepare_cached(
             "DELETE FROM output WHERE nonce = ?1 RETURNING number, bytes IS NULL",
         )?;
@@ -112,14 +91,12 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Whether a claim has outputs in the store.
-    pub fn has_outputs(&self, nonce: &Nonce) -> Tried<bool> {
+    fn has_outputs(&mut self, nonce: &Nonce) -> Tried<bool> {
         let sql = "SELECT 1 FROM output WHERE nonce = ?1 LIMIT 1";
         Ok(self.conn.prepare(sql)?.exists([&nonce.0])?)
     }
 
-    /// Stores an output under a claim's nonce.
-    pub fn put_output(&self, nonce: Nonce, output: &NewOutput) -> Tried<OutputRef> {
+    fn put_output(&mut self, nonce: Nonce, output: &NewOutput) -> Tried<OutputRef> {
         let (place, bytes) = match &output.body {
             OutputBody::Nothing => (Place::Nowhere, None),
             OutputBody::Inline(bytes) => (Place::Inline, Some(bytes)),
@@ -151,8 +128,7 @@ impl Tx<'_> {
         })
     }
 
-    /// Appends events to the ledger.
-    pub fn append(&self, name: &OpName, generation: Generation, events: &[NewEvent]) -> Tried<()> {
+    fn append(&mut self, name: &OpName, generation: Generation, events: &[NewEvent]) -> Tried<()> {
         for event in events {
             self.conn
                 .prepare_cached(
@@ -172,8 +148,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Whether the ledger has an event of this kind about a generation.
-    pub fn has_event(&self, name: &OpName, generation: Generation, kind: EventKind) -> Tried<bool> {
+    fn has_event(&mut self, name: &OpName, generation: Generation, kind: EventKind) -> Tried<bool> {
         let sql = "SELECT 1 FROM event \
             WHERE scope = ?1 AND key = ?2 AND generation = ?3 AND kind = ?4 LIMIT 1";
         Ok(self.conn.prepare(sql)?.exists(params![
@@ -183,21 +158,10 @@ impl Tx<'_> {
             kind.word()
         ])?)
     }
-}
 
-/// The events with the output named in those that tell of its attempt's end.
-pub fn with_output(events: &[NewEvent], output: Option<&OutputRef>) -> Vec<NewEvent> {
-    let mut events = events.to_vec();
-    if let Some(output) = output {
-        let ends = |event: &&mut NewEvent| {
-            event.kind == EventKind::AttemptEnded && event.attempt == Some(output.number)
-        };
-        for event in events.iter_mut().filter(ends) {
-            let value = output_to_detail(output);
-            event.detail.insert("output".to_owned(), value);
-        }
+    fn guards(&mut self) -> &mut dyn Guards {
+        self
     }
-    events
 }
 
 /// `?first, …`, so many.

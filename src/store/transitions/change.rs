@@ -1,10 +1,8 @@
 //! What a person, or an observer who found the owner gone, changes.
 
 use super::claim::keep_outputs;
-use super::fault::Tried;
-use super::rows::Stored;
 use super::settle::Outcome;
-use super::tx::{End, Tx};
+use super::{End, Stored, Tx};
 use crate::domain::name::OpName;
 use crate::domain::outcome::State;
 use crate::domain::record::{Proposal, Record};
@@ -13,11 +11,11 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{Change, Resolution};
 
 /// Decides and changes. Returns the record as found.
-pub fn change(
-    tx: &mut Tx<'_>,
+pub fn change<T: Tx>(
+    tx: &mut T,
     name: &OpName,
     decide: &mut dyn FnMut(Option<&Record>) -> Change,
-) -> Tried<End<Option<Record>>> {
+) -> Result<End<Option<Record>>, T::Fault> {
     let found = tx.find(name)?;
     let change = decide(found.as_ref().map(|stored| &stored.record));
     let Some(stored) = found else {
@@ -39,7 +37,7 @@ pub fn change(
 }
 
 /// Settles it under a new generation, which fences the old keeper.
-fn resolve(tx: &mut Tx<'_>, stored: Stored, resolution: &Resolution) -> Tried<bool> {
+fn resolve<T: Tx>(tx: &mut T, stored: Stored, resolution: &Resolution) -> Result<bool, T::Fault> {
     let kept = keep_outputs(tx, &stored)?;
     let generation = tx.next_generation()?;
     let output = match &resolution.output {
@@ -76,12 +74,12 @@ fn resolve(tx: &mut Tx<'_>, stored: Stored, resolution: &Resolution) -> Tried<bo
 }
 
 /// Notes a person's verdict on a proposal; the time of the proposal goes on counting.
-fn verdict(
-    tx: &Tx<'_>,
+fn verdict<T: Tx>(
+    tx: &mut T,
     mut stored: Stored,
     proposal: Proposal,
     events: &[NewEvent],
-) -> Tried<bool> {
+) -> Result<bool, T::Fault> {
     if stored.record.state != State::Held {
         return Ok(false);
     }
@@ -92,19 +90,19 @@ fn verdict(
     Ok(true)
 }
 
-fn forget(tx: &mut Tx<'_>, stored: &Stored, events: &[NewEvent]) -> Tried<bool> {
+fn forget<T: Tx>(tx: &mut T, stored: &Stored, events: &[NewEvent]) -> Result<bool, T::Fault> {
     tx.delete(stored)?;
     tx.append(&stored.record.name, stored.record.generation, events)?;
     Ok(true)
 }
 
-fn owner_lost(
-    tx: &Tx<'_>,
+fn owner_lost<T: Tx>(
+    tx: &mut T,
     mut stored: Stored,
     at: &Stamp,
     reason: &str,
     events: &[NewEvent],
-) -> Tried<bool> {
+) -> Result<bool, T::Fault> {
     if stored.record.state != State::Running {
         return Ok(false);
     }

@@ -1,16 +1,14 @@
 //! Records that come from an export.
 
-use super::fault::Tried;
-use super::rows::Stored;
 use super::settle::Outcome;
-use super::tx::{End, Tx};
+use super::{End, Stored, Tx};
 use crate::domain::outcome::State;
 use crate::domain::record::Record;
 use crate::engine::event::EventKind;
 use crate::engine::store::{Import, Imported};
 
 /// Writes it under a new generation, unless there is one already that is to stay.
-pub fn import(tx: &mut Tx<'_>, import: &Import) -> Tried<End<Imported>> {
+pub fn import<T: Tx>(tx: &mut T, import: &Import) -> Result<End<Imported>, T::Fault> {
     let name = &import.record.name;
     let found = tx.find(name)?;
     if let Some(found) = &found {

@@ -1,8 +1,6 @@
 //! The claiming transaction.
 
-use super::fault::{Fault, Tried};
-use super::rows::Stored;
-use super::tx::{End, Tx};
+use super::{End, Stored, Tx};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;
 use crate::domain::record::Record;
@@ -16,18 +14,18 @@ use crate::engine::store::{
 const KEPT_CLAIMS: usize = 32;
 
 /// Decides and claims.
-pub fn claim(
-    tx: &mut Tx<'_>,
+pub fn claim<T: Tx>(
+    tx: &mut T,
     name: &OpName,
     decide: &mut DecideClaim<'_>,
-) -> Tried<End<(Claimed, Option<Record>)>> {
+) -> Result<End<(Claimed, Option<Record>)>, T::Fault> {
     let found = tx.find(name)?;
     // Taken before the decision, which hands it to the child; a rollback gives it back.
     let generation = tx.next_generation()?;
     let decision = decide(Claimable {
         record: found.as_ref().map(|stored| &stored.record),
         generation,
-        guards: tx,
+        guards: tx.guards(),
     })?;
     let (claimed, record) = match decision {
         Claiming::Leave => {
@@ -64,11 +62,11 @@ struct Base {
 }
 
 /// Sorts out the outputs of earlier claims: kept with the token, or dropped with it.
-fn lineage(
-    tx: &mut Tx<'_>,
+fn lineage<T: Tx>(
+    tx: &mut T,
     found: Option<Stored>,
     token: &TokenChoice,
-) -> Tried<(Vec<Nonce>, Base)> {
+) -> Result<(Vec<Nonce>, Base), T::Fault> {
     match (found, token) {
         (Some(stored), TokenChoice::Keep) => {
             let nonces = keep_outputs(tx, &stored)?;
@@ -93,15 +91,16 @@ fn lineage(
             };
             Ok((Vec::new(), base))
         }
-        (None, TokenChoice::Keep) => Err(Fault::Told(StoreError::Other(
+        (None, TokenChoice::Keep) => Err(StoreError::Other(
             "the record was forgotten meanwhile, so its token cannot be kept; try again".to_owned(),
-        ))),
+        )
+        .into()),
     }
 }
 
 /// The nonces with outputs from now on: those so far and the latest claim's, the oldest dropped where
 /// they become too many.
-pub fn keep_outputs(tx: &mut Tx<'_>, stored: &Stored) -> Tried<Vec<Nonce>> {
+pub fn keep_outputs<T: Tx>(tx: &mut T, stored: &Stored) -> Result<Vec<Nonce>, T::Fault> {
     let mut nonces = stored.kept.clone();
     if tx.has_outputs(&stored.record.nonce)? {
         nonces.push(stored.record.nonce);
@@ -113,13 +112,13 @@ pub fn keep_outputs(tx: &mut Tx<'_>, stored: &Stored) -> Tried<Vec<Nonce>> {
     Ok(nonces)
 }
 
-fn write(
-    tx: &mut Tx<'_>,
+fn write<T: Tx>(
+    tx: &mut T,
     base: &Base,
     record: Record,
     kept: Vec<Nonce>,
     events: &[NewEvent],
-) -> Tried<(Claimed, Option<Record>)> {
+) -> Result<(Claimed, Option<Record>), T::Fault> {
     let stored = Stored { record, kept };
     match base.found {
         Some(_) => tx.update(&stored)?,
@@ -191,7 +190,7 @@ fn proposed_record(
         retry_at: None,
         output: None,
         attempts: kept.map_or(0, |record| record.attempts),
-        dirty: kept.is_some_and(|record| record.dirty),
+        dirty: new.dirty,
         owner: None,
         source: new.source.clone(),
         proposal: Some(new.proposal.clone()),

@@ -1,8 +1,6 @@
 //! Fenced changes of a claim by its own keeper.
 
-use super::fault::Tried;
-use super::rows::Stored;
-use super::tx::{End, Tx, with_output};
+use super::{End, Stored, Tx, with_output};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::OutputRef;
 use crate::domain::time::UnixMs;
@@ -21,7 +19,7 @@ enum Standing {
     Lost,
 }
 
-fn standing(tx: &Tx<'_>, claim: &ClaimId) -> Tried<Standing> {
+fn standing<T: Tx>(tx: &mut T, claim: &ClaimId) -> Result<Standing, T::Fault> {
     let Some(stored) = tx.find(&claim.name)? else {
         return Ok(Standing::Lost);
     };
@@ -38,7 +36,7 @@ fn standing(tx: &Tx<'_>, claim: &ClaimId) -> Tried<Standing> {
 
 /// Notes a step. Nothing new may start under a claim that observers have given up (unknown), but what
 /// already happened is still noted.
-pub fn step(tx: &mut Tx<'_>, claim: &ClaimId, step: &Step) -> Tried<End<Fenced>> {
+pub fn step<T: Tx>(tx: &mut T, claim: &ClaimId, step: &Step) -> Result<End<Fenced>, T::Fault> {
     let Standing::Open(mut stored) = standing(tx, claim)? else {
         return Ok(End::Rollback(Fenced::Superseded));
     };
@@ -74,12 +72,12 @@ fn change_by_step(stored: &mut Stored, step: &Step) -> bool {
 }
 
 /// Ends an execution.
-pub fn settle(
-    tx: &mut Tx<'_>,
+pub fn settle<T: Tx>(
+    tx: &mut T,
     claim: &ClaimId,
     settlement: &Settlement,
     guards: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
-) -> Tried<End<Fenced>> {
+) -> Result<End<Fenced>, T::Fault> {
     let mut stored = match standing(tx, claim)? {
         Standing::Open(stored) => stored,
         Standing::Settled => return Ok(End::Rollback(Fenced::Done)),
@@ -91,7 +89,7 @@ pub fn settle(
     if repeated {
         return Ok(End::Rollback(Fenced::Done));
     }
-    guards(tx)?;
+    guards(tx.guards())?;
     let output = match &settlement.output {
         Some(output) => Some(tx.put_output(claim.nonce, output)?),
         None => None,
@@ -116,7 +114,11 @@ fn apply(stored: &mut Stored, settlement: &Settlement, output: Option<OutputRef>
 }
 
 /// A settle that came too late: the ledger keeps what it said, once; the record does not change.
-fn superseded(tx: &mut Tx<'_>, claim: &ClaimId, settlement: &Settlement) -> Tried<End<Fenced>> {
+fn superseded<T: Tx>(
+    tx: &mut T,
+    claim: &ClaimId,
+    settlement: &Settlement,
+) -> Result<End<Fenced>, T::Fault> {
     if tx.has_event(&claim.name, claim.generation, EventKind::Superseded)? {
         return Ok(End::Rollback(Fenced::Superseded));
     }

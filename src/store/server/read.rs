@@ -1,0 +1,307 @@
+//! What is only read.
+
+use super::ServerStore;
+use super::fault::{Fault, Tried};
+use super::rows::{self, COLUMN_COUNT, COLUMNS, FoundRow};
+use crate::domain::name::{Generation, Nonce, OpName, Scope};
+use crate::domain::outcome::{Class, State};
+use crate::domain::record::Record;
+use crate::domain::time::UnixMs;
+use crate::engine::detail::output_from_detail;
+use crate::engine::event::{Event, EventKind};
+use crate::engine::store::{Filter, GuardKind, PastResult};
+use crate::store::glob;
+use crate::store::postgres::{Param, Row};
+use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
+
+/// Rows that one statement of a list reads: what both sides hold in memory.
+const ROWS_A_PAGE: i64 = 500;
+
+/// How long a line of the ledger may be on its way: a line that comes after a gap and is older than this
+/// shows that what is missing never comes.
+const LINE_ON_ITS_WAY_MS: i64 = 30_000;
+
+impl ServerStore {
+    pub(super) fn find_record(&mut self, name: &OpName) -> Tried<Option<Record>> {
+        let sql = self.within(&format!(
+            "SELECT {COLUMNS} FROM @operation AS o WHERE o.scope = $1 AND o.key = $2"
+        ));
+        let rows = self.ask(&sql, &name_params(name))?;
+        let found = rows.first().map(|row| rows::read(&row, 0)).transpose()?;
+        Ok(found.flatten().map(|found| found.stored.record))
+    }
+
+    /// Reads a record, and takes a generation for whoever is about to change it.
+    pub(super) fn find_for_change(&mut self, name: &OpName) -> Tried<(Option<FoundRow>, i64)> {
+        let sql = self.within(&format!(
+            "SELECT nextval('@generation'), {COLUMNS} FROM (SELECT) AS one \
+             LEFT JOIN @operation AS o ON o.scope = $1 AND o.key = $2"
+        ));
+        let rows = self.ask(&sql, &name_params(name))?;
+        let row = rows.only()?;
+        let found = rows::read(&row, 1)?;
+        let next: i64 = row.get(0)?;
+        // A counter that was set back (a restored server) must not fence the present claim off.
+        let known = found
+            .as_ref()
+            .map_or(0, |found| found.stored.record.generation.0);
+        Ok((found, next.max(known.saturating_add(1))))
+    }
+
+    /// A guard's state and version.
+    pub(super) fn read_guard(
+        &mut self,
+        kind: GuardKind,
+        name: &str,
+    ) -> Tried<(Option<Json>, Option<i64>)> {
+        let sql = self.within("SELECT state, version FROM @guard WHERE kind = $1 AND name = $2");
+        let rows = self.ask(&sql, &[kind.word().into(), name.into()])?;
+        let Some(row) = rows.first() else {
+            return Ok((None, None));
+        };
+        Ok((Some(parse_guard(row.get(0)?)?), Some(row.get(1)?)))
+    }
+
+    pub(super) fn read_guards(&mut self, kind: GuardKind) -> Tried<Vec<(String, Json)>> {
+        let sql = self
+            .within("SELECT name, state FROM @guard WHERE kind = $1 ORDER BY name COLLATE \"C\"");
+        let rows = self.ask(&sql, &[kind.word().into()])?;
+        rows.iter()
+            .map(|row| Ok((row.get(0)?, parse_guard(row.get(1)?)?)))
+            .collect()
+    }
+
+    pub(super) fn has_event(
+        &mut self,
+        name: &OpName,
+        generation: Generation,
+        kind: EventKind,
+    ) -> Tried<bool> {
+        let sql = self.within(
+            "SELECT EXISTS (SELECT FROM @event \
+             WHERE scope = $1 AND key = $2 AND generation = $3 AND kind = $4)",
+        );
+        let [scope, key] = name_params(name);
+        let params = [scope, key, generation.0.into(), kind.word().into()];
+        Ok(self.ask(&sql, &params)?.only()?.get(0)?)
+    }
+
+    pub(super) fn list_records(&mut self, filter: &Filter) -> Tried<Vec<Record>> {
+        self.walk(
+            filter,
+            &format!("{COLUMNS}, o.since_at, o.generation"),
+            COLUMN_COUNT,
+            |row| {
+                let found = rows::read(row, 0)?.ok_or(Fault::Damaged("a record without a name"))?;
+                Ok((found.stored.record.name.clone(), found.stored.record))
+            },
+        )
+    }
+
+    pub(super) fn list_names(&mut self, filter: &Filter) -> Tried<Vec<OpName>> {
+        self.walk(
+            filter,
+            "o.scope, o.key, o.since_at, o.generation",
+            2,
+            |row| {
+                let name = rows::name(row.get(0)?, row.get(1)?)?;
+                Ok((name.clone(), name))
+            },
+        )
+    }
+
+    /// Reads what a filter lets through, newest first, a page after the other. The two columns at
+    /// `position` say where a page ends.
+    fn walk<T>(
+        &mut self,
+        filter: &Filter,
+        columns: &str,
+        position: usize,
+        read: impl Fn(&Row<'_>) -> Tried<(OpName, T)>,
+    ) -> Tried<Vec<T>> {
+        let sql = self.within(&format!(
+            "SELECT {columns} FROM @operation AS o WHERE {CONDITION} \
+             ORDER BY o.since_at DESC, o.generation DESC LIMIT $7"
+        ));
+        let limit = filter
+            .limit
+            .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let task = filter.task.as_ref().map(|task| format!("{task}/"));
+        let mut after = (i64::MAX, i64::MAX);
+        let mut found = Vec::new();
+        loop {
+            let params = [
+                Param::Text(filter.scope.as_ref().map(Scope::as_str)),
+                Param::Text(task.as_deref()),
+                Param::TextArray(
+                    filter
+                        .states
+                        .iter()
+                        .map(|state| Some(state.word()))
+                        .collect(),
+                ),
+                Param::Int8(filter.since.map(|since| since.0)),
+                Param::Int8(Some(after.0)),
+                Param::Int8(Some(after.1)),
+                Param::Int8(Some(ROWS_A_PAGE)),
+            ];
+            self.begin(super::CALL_LIMIT);
+            let rows = self.ask(&sql, &params)?;
+            for row in rows.iter() {
+                let (name, value) = read(&row)?;
+                let wanted = |glob: &String| glob::matches(glob, name.key.as_str());
+                if found.len() < limit && filter.glob.as_ref().is_none_or(wanted) {
+                    found.push(value);
+                }
+                after = (row.get(position)?, row.get(position + 1)?);
+            }
+            let full = i64::try_from(rows.len()).unwrap_or(i64::MAX) == ROWS_A_PAGE;
+            if !full || found.len() >= limit {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(super) fn read_counts(&mut self) -> Tried<Vec<(Scope, State, u64)>> {
+        let sql = self.within(
+            "SELECT scope, state, count(*) FROM @operation GROUP BY scope, state \
+             ORDER BY scope COLLATE \"C\", state COLLATE \"C\"",
+        );
+        let rows = self.ask(&sql, &[])?;
+        let read = |row: Row<'_>| {
+            let scope: &str = row.get(0)?;
+            let count: i64 = row.get(2)?;
+            Ok((
+                Scope::new(scope).map_err(|_| Fault::Damaged("an impossible scope"))?,
+                State::from_word(row.get(1)?).ok_or(Fault::Damaged("an unknown state"))?,
+                count.cast_unsigned(),
+            ))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The claims that run, on whichever machine.
+    pub(super) fn running_nonces(&mut self) -> Tried<HashSet<Nonce>> {
+        let sql = self.within("SELECT nonce FROM @operation WHERE state = 'running'");
+        let rows = self.ask(&sql, &[])?;
+        let nonce = |row: Row<'_>| {
+            let bytes: &[u8] = row.get(0)?;
+            let nonce = bytes
+                .try_into()
+                .map_err(|_| Fault::Damaged("a nonce of another length"))?;
+            Ok(Nonce(nonce))
+        };
+        rows.iter().map(nonce).collect()
+    }
+
+    /// A part of the ledger, oldest first.
+    ///
+    /// Positions are given out before their lines can be seen, so that a later line can be there before an
+    /// earlier one. Whoever goes on from a position must not pass over that one: what comes after a gap is
+    /// held back while a transaction is open that could fill it, or until it is clearly too late for that.
+    /// The lines of one operation are written one after the other.
+    pub(super) fn read_events(
+        &mut self,
+        name: Option<&OpName>,
+        after_id: i64,
+        limit: u32,
+    ) -> Tried<Vec<Event>> {
+        let sql = self.within(
+            "SELECT id, at, scope, key, generation, kind, attempt, detail, \
+               pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()), \
+               (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+             FROM @event WHERE id > $1 AND ($3 IS NULL OR scope = $3) AND ($4 IS NULL OR key = $4) \
+             ORDER BY id LIMIT $2",
+        );
+        let params = [
+            Param::Int8(Some(after_id)),
+            Param::Int8(Some(i64::from(limit))),
+            Param::Text(name.map(|name| name.scope.as_str())),
+            Param::Text(name.map(|name| name.key.as_str())),
+        ];
+        let rows = self.ask(&sql, &params)?;
+        let mut events = Vec::new();
+        let mut previous = after_id;
+        for row in rows.iter() {
+            let event = read_event(&row)?;
+            let (quiet, now): (bool, i64) = (row.get(8)?, row.get(9)?);
+            let gap = name.is_none() && event.id != previous + 1;
+            if gap && !quiet && now.saturating_sub(event.at.0) < LINE_ON_ITS_WAY_MS {
+                break;
+            }
+            previous = event.id;
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    /// How a generation ended, by the ledger: the last line counts, since a late result comes after the
+    /// loss of its owner.
+    pub(super) fn read_past(
+        &mut self,
+        name: &OpName,
+        generation: Generation,
+    ) -> Tried<Option<PastResult>> {
+        let sql = self.within(
+            "SELECT at, detail FROM @event WHERE scope = $1 AND key = $2 AND generation = $3 \
+             AND kind IN ('settled', 'resolved', 'owner_lost') ORDER BY id DESC LIMIT 1",
+        );
+        let [scope, key] = name_params(name);
+        let rows = self.ask(&sql, &[scope, key, generation.0.into()])?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let at: i64 = row.get(0)?;
+        let detail = parse_detail(row.get(1)?)?;
+        let text = |name: &str| detail.get(name).and_then(Json::as_str);
+        let code = detail.get("exit_code").and_then(Json::as_i64);
+        Ok(Some(PastResult {
+            generation,
+            state: text("state")
+                .and_then(State::from_word)
+                .ok_or(Fault::Damaged("an ended generation without a state"))?,
+            class: text("class").and_then(Class::from_word),
+            reason: text("reason").map(str::to_owned),
+            exit_code: code.and_then(|code| i32::try_from(code).ok()),
+            output: detail.get("output").and_then(output_from_detail),
+            settled_at: UnixMs(at),
+        }))
+    }
+}
+
+/// What SQL can decide of a filter, and where the page begins.
+const CONDITION: &str = "($1 IS NULL OR o.scope = $1) \
+    AND ($2 IS NULL OR left(o.key, length($2)) = $2) \
+    AND (cardinality($3) = 0 OR o.state = ANY($3)) \
+    AND ($4 IS NULL OR o.since_at >= $4) \
+    AND (o.since_at, o.generation) < ($5, $6)";
+
+/// The first two parameters of most statements.
+pub fn name_params(name: &OpName) -> [Param<'_>; 2] {
+    [name.scope.as_str().into(), name.key.as_str().into()]
+}
+
+fn parse_guard(text: &str) -> Tried<Json> {
+    serde_json::from_str(text).map_err(|_| Fault::Damaged("a guard whose state is no JSON"))
+}
+
+fn parse_detail(text: &str) -> Tried<Map<String, Json>> {
+    match serde_json::from_str(text) {
+        Ok(Json::Object(detail)) => Ok(detail),
+        _ => Err(Fault::Damaged("an event whose detail is no JSON object")),
+    }
+}
+
+fn read_event(row: &Row<'_>) -> Tried<Event> {
+    let attempt: Option<i32> = row.get(6)?;
+    Ok(Event {
+        id: row.get(0)?,
+        at: UnixMs(row.get(1)?),
+        name: rows::name(row.get(2)?, row.get(3)?)?,
+        generation: Generation(row.get(4)?),
+        kind: EventKind::from_word(row.get(5)?).ok_or(Fault::Damaged("an unknown event"))?,
+        attempt: attempt.and_then(|number| u32::try_from(number).ok()),
+        detail: parse_detail(row.get(7)?)?,
+    })
+}

@@ -1,0 +1,66 @@
+//! Certificates of a run's own: an authority, and server certificates that are right or wrong.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::tools;
+
+/// The directory in which they are.
+pub struct Certificates(TempDir);
+
+/// The names of the server certificates that there are; each has `.crt` and `.key`.
+pub const SERVERS: [&str; 4] = ["localhost", "elsewhere", "selfsigned", "expired"];
+
+impl Certificates {
+    /// Makes them: `authority.crt` and `stranger.crt`, which has signed nothing; `localhost`, `elsewhere`
+    /// and `expired` by the authority; and `selfsigned`, for localhost too.
+    pub fn make() -> Certificates {
+        let made = Certificates(TempDir::with_prefix("idem-certificates.").unwrap());
+        for authority in ["authority", "stranger"] {
+            made.self_signed(authority, "subjectKeyIdentifier=hash");
+        }
+        made.self_signed("selfsigned", "subjectAltName=DNS:localhost");
+        made.signed("localhost", "localhost", "365");
+        made.signed("elsewhere", "elsewhere.example", "365");
+        made.signed("expired", "localhost", "-1");
+        made
+    }
+
+    /// The path of a file.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn self_signed(&self, name: &str, extension: &str) {
+        self.openssl(&format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN={name} \
+             -addext {extension} -keyout {name}.key -out {name}.crt"
+        ));
+    }
+
+    fn signed(&self, name: &str, host: &str, days: &str) {
+        self.openssl(&format!(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={host} \
+             -addext subjectAltName=DNS:{host} -keyout {name}.key -out {name}.csr"
+        ));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA authority.crt -CAkey authority.key -CAcreateserial \
+             -copy_extensions copy -days {days} -out {name}.crt"
+        ));
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let mut openssl = Command::new(tools::path("openssl"));
+        openssl
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path());
+        let ran = openssl.stdin(Stdio::null()).output().unwrap();
+        assert!(
+            ran.status.success(),
+            "openssl {arguments}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+}
