@@ -19,13 +19,13 @@ const ROLE: &str = "CONFORMANCE_ROLE";
 const PROCESSES: usize = 16;
 const KEYS: usize = 24;
 
-/// This program again, in another role. The name of its entry is that of the test `process`.
+/// This program again, in another role.
 fn spawn(place: &dyn Place, role: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([
             "--ignored",
             "--exact",
-            "on_sqlite::process",
+            "process",
             "--nocapture",
             "--quiet",
         ])
