@@ -313,7 +313,10 @@ impl ServerStore {
               AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())))";
         let table = self.within("@event");
         let open = Param::Int8Array(open.iter().map(|xid| Some(*xid)).collect());
-        Ok(self.ask(sql, &[open, table.as_str().into()])?.only()?.get(0)?)
+        Ok(self
+            .ask(sql, &[open, table.as_str().into()])?
+            .only()?
+            .get(0)?)
     }
 
     /// How a generation ended, by the ledger: the last line counts, since a late result comes after the

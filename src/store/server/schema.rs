@@ -113,13 +113,13 @@ pub fn is_missing(error: &PgError) -> bool {
 }
 
 /// Brings the database to this version, in one transaction. Returns how many migrations were applied
-/// before, none where there was nothing.
-pub fn init(client: &mut Client, schema: &str, until: Instant) -> Tried<Option<i64>> {
+/// before, none where there was nothing. Tables of a newer version are refused: `place` is their name.
+pub fn init(client: &mut Client, schema: &str, place: &str, until: Instant) -> Tried<Option<i64>> {
     // A table that is not there ends a transaction, so this look comes first; under the lock it is
     // repeated in a way that does not.
     let before = applied(client, schema, until)?;
-    if before.is_some_and(|version| version >= known()) {
-        return Ok(before);
+    if let Some(version) = before.filter(|version| *version >= known()) {
+        return check(version, place).map(|()| before);
     }
     client.batch(
         &format!("BEGIN; SELECT pg_advisory_xact_lock({INIT_LOCK})"),

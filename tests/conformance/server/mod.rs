@@ -2,4 +2,13 @@
 
 pub mod place;
 
+pub mod bulk;
+mod claims;
+mod durability;
+mod followers;
+mod lost_replies;
+mod permits;
+mod proxy;
+mod schema;
+
 pub use place::open;
