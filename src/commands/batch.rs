@@ -6,6 +6,7 @@ use crate::cli::parse::{flag, value};
 use crate::cli::stdout::print;
 use crate::domain::name::{Key, hex};
 use crate::engine::store::{GuardKind, StoreResult};
+use crate::process::random;
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +30,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 /// A new random name: what is keyed by the batch from now on has not happened yet.
 fn rotate(context: &Context, name: &str) -> StoreResult<String> {
     let mut opened = context.write()?;
-    let present = hex(&rand::random::<[u8; 8]>());
+    let present = hex(&random::bytes::<8>());
     opened.store().with_guards(&mut |guards| {
         guards.set_guard(GuardKind::Batch, name, Some(present.clone().into()))
     })?;

@@ -15,7 +15,7 @@ use crate::engine::event::Event;
 use crate::engine::store::{OpenOutput, Store, StoreResult};
 use crate::process::spool::{Recorder, Recording, spool_stem};
 use crate::process::waiting::ChangeWatch;
-use crate::process::{clock, facts, liveness};
+use crate::process::{clock, facts, liveness, random};
 use crate::store::location::{AnyStore, Location};
 #[cfg(feature = "postgres")]
 use crate::store::{postgres::Target, server::ServerPlace};
@@ -201,7 +201,7 @@ pub fn decider(source: &Source) -> String {
 
 /// A random name for a claim or a resolution.
 pub fn new_nonce() -> Nonce {
-    Nonce(rand::random())
+    Nonce(random::bytes())
 }
 
 /// An opened store.

@@ -9,6 +9,7 @@ use crate::engine::front::Outcome;
 use crate::engine::store::{StoreError, StoreResult};
 use crate::process::clock;
 use crate::process::counts::{Counted, append, peek, take};
+use crate::process::random;
 use crate::store::location::AnyStore;
 use std::path::Path;
 
@@ -86,7 +87,7 @@ pub fn fold_if_due(store: &mut AnyStore) -> StoreResult<()> {
 
 /// The look at the ledger costs more than the one at the file, and has time.
 fn one_in_a_few() -> bool {
-    rand::random::<u8>() < 16
+    random::bytes::<1>()[0] < 16
 }
 
 fn events_are_due(store: &mut AnyStore) -> StoreResult<bool> {

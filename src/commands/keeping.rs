@@ -26,10 +26,9 @@ use crate::process::session::Session;
 use crate::process::split::{Link, ToFront};
 use crate::process::spool::Recording;
 use crate::process::waiting_line::WaitingLine;
-use crate::process::{clock, entry, facts};
+use crate::process::{clock, entry, facts, random};
 use crate::store::location::{AnyStore, Location};
 use crate::store::paths::Paths;
-use rand::RngExt as _;
 use std::fs::File;
 use std::time::Duration;
 
@@ -337,8 +336,7 @@ pub fn batch_name(location: &Location, name: &str) -> StoreResult<String> {
         present = match found.as_ref().and_then(serde_json::Value::as_str) {
             Some(found) => found.to_owned(),
             None => {
-                let bytes: [u8; 8] = rand::rng().random();
-                let minted = crate::domain::name::hex(&bytes);
+                let minted = crate::domain::name::hex(&random::bytes::<8>());
                 guards.set_guard(GuardKind::Batch, name, Some(minted.clone().into()))?;
                 minted
             }

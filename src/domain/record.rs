@@ -175,6 +175,13 @@ impl Record {
             .map(|ms| UnixMs(self.since.wall.0.saturating_add(ms)))
     }
 
+    /// Whether this generation is a person's word, and no execution's: what a person only approved has an
+    /// owner, whose nonce is the record's.
+    pub fn settled_by_person(&self) -> bool {
+        let claimed = |owner: &OwnerRef| owner.nonce == self.nonce;
+        self.decided_by.is_some() && !self.owner.as_ref().is_some_and(claimed)
+    }
+
     /// When the latest execution ended; none while it runs or is held.
     pub fn settled_at(&self) -> Option<UnixMs> {
         match self.state {

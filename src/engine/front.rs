@@ -176,7 +176,7 @@ impl<C: Caller> Front<'_, C> {
         }
         let same = record.fingerprint == self.plan.request.fingerprint;
         self.waiting = Some(Waiting { same, ..waiting });
-        let by_person = record.decided_by.is_some();
+        let by_person = record.settled_by_person();
         match seen_state(record, liveness) {
             State::Running => return Ok(None),
             State::Succeeded | State::Failed if same && !by_person => {}

@@ -5,7 +5,7 @@
 //! the claim, so that a call without one claims nothing.
 //! The rest lives in the store and is read and written in the claim's own transaction.
 
-use super::hands::Hands;
+use super::hands::{Before, Hands};
 use super::plan::{GuardPlan, Plan};
 use super::store::{GuardKind, Guards, Permit, PermitWish, Store, StoreError, StoreResult};
 use crate::domain::time::{Stamp, UnixMs};
@@ -81,20 +81,27 @@ fn wait_for_permit(
     wish: &PermitWish<'_>,
     until: Option<Duration>,
 ) -> StoreResult<bool> {
+    let before = Before::Permit(wish.bulkhead, wish.permits);
     let mut pause = PERMIT_PAUSES.0;
-    loop {
+    let taken = loop {
         let now = hands.monotonic();
         let left = until.map(|until| until.saturating_sub(now));
         if left == Some(Duration::ZERO) {
-            return Ok(false);
+            break Ok(false);
         }
         let spread = pause.mul_f64(1.0 - hands.random() / 4.0);
-        hands.pause(left.map_or(spread, |left| left.min(spread)));
-        if hands.cancelled().is_some() || store.permit(wish)? == Permit::Taken {
-            return Ok(true);
+        hands.pause(left.map_or(spread, |left| left.min(spread)), before);
+        if hands.cancelled().is_some() {
+            break Ok(true);
+        }
+        match store.permit(wish) {
+            Ok(Permit::NoneFree) => {}
+            asked => break asked.map(|_| true),
         }
         pause = (pause * 2).min(PERMIT_PAUSES.1);
-    }
+    };
+    hands.waited();
+    taken
 }
 
 /// Asks the guards that live in the store, in the claim's transaction.

@@ -92,6 +92,9 @@ pub enum Before<'a> {
     Attempt(u32, &'a str),
     /// The probe is asked again.
     Probe,
+    /// The store is asked again for one of so many permits of this bulkhead. The pauses of one wait are
+    /// told as one, which [`Hands::waited`] ends.
+    Permit(&'a str, u32),
 }
 
 /// How a probe, a cleanup or a fallback went.
@@ -178,6 +181,9 @@ pub trait Hands {
 
     /// Waits, until the time is over or a signal ends it.
     fn pause(&mut self, delay: Duration, before: Before<'_>);
+
+    /// A wait of several pauses is over.
+    fn waited(&mut self);
 
     /// Runs the preview of a proposal (`sh -c COMMAND`), and keeps what it prints for [`Hands::preview`].
     /// The error says why there is none, as a fragment. Without a command the preview is empty.

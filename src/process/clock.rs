@@ -1,11 +1,11 @@
 //! The clocks of this machine.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use super::sys;
 use crate::domain::time::{BootId, Stamp, UnixMs};
 
 /// How far the clock of the store's server is ahead of this machine's, in milliseconds.
@@ -61,8 +61,8 @@ pub fn boot_id() -> &'static BootId {
 /// With one read: the kernel gives it whole.
 fn read_boot_id() -> Option<String> {
     let mut text = [0; 64];
-    let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
-    let length = file.read(&mut text).ok()?;
+    let file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    let length = sys::read_once(file, &mut text).ok()?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
     Some(text.trim().to_owned())
 }

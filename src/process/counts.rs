@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::random;
 use super::sys::check;
 use crate::domain::name::{Scope, hex};
 use crate::domain::tally::Count;
@@ -118,7 +119,7 @@ pub fn take(path: &Path) -> io::Result<Vec<Batch>> {
 
 fn rename_away(path: &Path) -> io::Result<()> {
     let mut name = OsString::from(path);
-    name.push(format!("-{}", hex(&rand::random::<[u8; 16]>())));
+    name.push(format!("-{}", hex(&random::bytes::<16>())));
     match fs::rename(path, name) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

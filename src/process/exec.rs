@@ -6,13 +6,12 @@
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::io;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use libc::{c_char, c_int};
 
-use super::sys::{errno_text, uninterrupted};
+use super::sys::{self, errno_text, uninterrupted};
 
 /// What shells search when there is no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -262,7 +261,7 @@ fn is_binary(path: &CStr) -> bool {
 /// What stands after `#!` in a script, without its arguments.
 fn interpreter(file: &OsStr) -> Option<String> {
     let mut start = [0_u8; 256];
-    let length = std::fs::File::open(file).ok()?.read(&mut start).ok()?;
+    let length = sys::read_once(std::fs::File::open(file).ok()?, &mut start).ok()?;
     let line = start.get(..length)?.strip_prefix(b"#!")?;
     let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii();
     let word = line.split(|byte| byte.is_ascii_whitespace()).next()?;

@@ -495,6 +495,10 @@ impl Hands for ProcessHands<'_> {
         )
     }
 
+    fn waited(&mut self) {
+        self.line.end();
+    }
+
     fn pause(&mut self, delay: Duration, before: Before<'_>) {
         self.wait_out(delay, before);
     }

@@ -2,12 +2,12 @@
 //! inherits. A holder that dies gives its permit back in that moment.
 
 use super::locks::{ByteWatch, LockError, LockFile};
+use super::random;
 use super::session::{Session, poll, pollfd};
 use super::waiting_line::WaitingLine;
 use crate::domain::digest::PartsDigest;
 use crate::domain::duration::length;
 use crate::policy::bulkhead::{BulkheadSpec, enough};
-use rand::RngExt as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ fn wait(
 
 fn watch(locks: &LockFile, spec: &BulkheadSpec, first: u64) -> Vec<ByteWatch> {
     let count = spec.permits.min(MOST_WATCHES);
-    let start = rand::rng().random_range(0..spec.permits);
+    let start = random::below(spec.permits);
     let watched = (0..count).map(|i| first + u64::from((start + i) % spec.permits));
     let watches: Result<Vec<ByteWatch>, LockError> =
         watched.map(|offset| locks.wait_free(offset)).collect();

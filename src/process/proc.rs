@@ -44,7 +44,8 @@ pub struct Process {
 /// Reads one process. Fails with `NotFound` or `ESRCH` if there is none.
 pub fn process(pid: i32) -> io::Result<Process> {
     let mut buffer = [0; STAT_BYTES];
-    let length = File::open(format!("/proc/{pid}/stat"))?.read(&mut buffer)?;
+    let file = File::open(format!("/proc/{pid}/stat"))?;
+    let length = sys::read_once(file, &mut buffer)?;
     let stat = buffer.get(..length).and_then(parse_stat);
     stat.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
@@ -170,7 +171,7 @@ impl Listing {
         let mut processes = BTreeMap::new();
         for_each_pid("stat", |pid, path| {
             let mut buffer = [0; STAT_BYTES];
-            let read = File::open(path).and_then(|mut file| file.read(&mut buffer));
+            let read = File::open(path).and_then(|file| sys::read_once(file, &mut buffer));
             let stat = read.ok().and_then(|length| buffer.get(..length));
             if let Some(process) = stat.and_then(parse_stat) {
                 processes.insert(pid, process);
@@ -296,7 +297,8 @@ fn read_environment(pid: i32, path: &str, environment: &mut Vec<u8>) -> io::Resu
 /// Whether so many bytes are the whole environment of a process, or there is no telling.
 fn is_whole(pid: i32, length: usize) -> bool {
     let mut buffer = [0; STAT_BYTES];
-    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut buffer));
+    let file = File::open(format!("/proc/{pid}/stat"));
+    let read = file.and_then(|file| sys::read_once(file, &mut buffer));
     let stat = read.ok().and_then(|length| buffer.get(..length));
     match stat.and_then(environment_bytes) {
         Some(EnvironmentBytes::Known(bytes)) => length as u64 >= bytes,

@@ -15,6 +15,14 @@ pub fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// A whole number from 0 up to, and without, `limit`; 0 where there is none.
+pub fn below<T: TryFrom<u64> + Into<u64> + Default>(limit: T) -> T {
+    let limit = limit.into();
+    // The remainder of 64 bits favours nothing that anyone could notice.
+    let number = u64::from_ne_bytes(bytes()).checked_rem(limit);
+    number.and_then(|n| T::try_from(n).ok()).unwrap_or_default()
+}
+
 /// A number from 0 up to, and without, 1.
 pub fn fraction() -> f64 {
     // As many bits as the number has room for.
@@ -30,6 +38,9 @@ mod tests {
         assert_ne!(bytes::<16>(), bytes::<16>());
         let all: Vec<f64> = (0..1000).map(|_| fraction()).collect();
         assert!(all.iter().all(|part| (0.0..1.0).contains(part)));
+        let few: Vec<u32> = (0..1000).map(|_| below(3_u32)).collect();
+        assert!((0..3).all(|n| few.contains(&n)) && few.iter().all(|n| *n < 3));
+        assert_eq!(below(0_u32), 0);
         assert!(all.iter().any(|part| *part < 0.5) && all.iter().any(|part| *part >= 0.5));
     }
 }

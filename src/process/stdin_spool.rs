@@ -1,5 +1,7 @@
 //! The digest of stdin, taken such that the command still reads all of it.
 
+use super::random;
+use crate::domain::name::hex;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -184,7 +186,7 @@ fn is_null(metadata: &Metadata) -> bool {
 /// Not `O_TMPFILE`, which not every file system has. A process that dies between the two calls
 /// leaves an empty file.
 pub fn unnamed_file(dir: &Path) -> io::Result<File> {
-    let path = dir.join(format!("stdin-{:032x}", rand::random::<u128>()));
+    let path = dir.join(format!("stdin-{}", hex(&random::bytes::<16>())));
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600);
     let file = options.open(&path)?;

@@ -1,7 +1,7 @@
 //! Thin safe wrappers over the system calls that the standard library does not offer.
 
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, pid_t};
@@ -31,6 +31,16 @@ pub fn foreground_group(fd: RawFd) -> Option<pid_t> {
     // SAFETY: an integer argument.
     let group = unsafe { libc::tcgetpgrp(fd) };
     (group >= 0).then_some(group)
+}
+
+/// One read, repeated for as long as a signal interrupts it: what `/proc` gives comes whole.
+pub fn read_once(mut file: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
 }
 
 /// The system's text for an error number, in the lower case of idem's messages.

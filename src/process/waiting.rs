@@ -14,6 +14,7 @@ use super::liveness::{is_elsewhere, observe};
 use super::locks::{ByteWatch, LockError, LockFile};
 use super::proc;
 use super::queue::Queue;
+use super::random;
 use super::sys::check;
 use crate::domain::owner::{Liveness, OwnerRef, ProcessRef};
 
@@ -147,7 +148,7 @@ fn wait_for_files(
 
 /// Waits for about so long; a crowd that began at once must not look at once.
 fn wait_a_while(pause: Duration, patience: &mut Patience<'_>) -> io::Result<WaitEnd> {
-    let until = monotonic() + pause.mul_f64(rand::random_range(0.7..1.0));
+    let until = monotonic() + pause.mul_f64(0.7 + 0.3 * random::fraction());
     loop {
         patience.beat();
         let now = monotonic();
@@ -424,7 +425,7 @@ mod tests {
                 keeper_byte: 11,
                 tree_byte: 22,
                 child,
-                nonce: Nonce(rand::random()),
+                nonce: Nonce(crate::process::random::bytes()),
                 lease: None,
             }
         }

@@ -99,12 +99,17 @@ impl TestEnv {
     /// Any program, in this environment.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Cmd {
         let mut command = std::process::Command::new(program);
+        self.dress(&mut command);
+        command.stdin(Stdio::null());
+        Cmd::new(command, &self.home())
+    }
+
+    /// Gives a command this environment and this working directory.
+    pub fn dress(&self, command: &mut std::process::Command) {
         command
             .env_clear()
             .envs(self.vars.iter().map(|(k, v)| (k, v)))
-            .current_dir(self.path(""))
-            .stdin(Stdio::null());
-        Cmd::new(command, &self.home())
+            .current_dir(self.path(""));
     }
 
     /// `idem` with arguments split at blanks.

@@ -1,10 +1,11 @@
 //! What a caller gets: replay, wait, refusal, or an execution that is left to a keeper.
 
 use super::super::front::{Caller, Delegated, Outcome, WaitEnd, call};
+use super::super::hands::Hands as _;
 use super::super::store::{PastResult, Store, StoreResult};
 use super::*;
 use crate::domain::decision::Refusal;
-use crate::domain::owner::Liveness;
+use crate::domain::owner::{Liveness, OwnerRef};
 use crate::domain::record::Identity;
 use std::collections::VecDeque;
 
@@ -312,6 +313,19 @@ fn what_a_person_says_is_decided_anew() {
         .during_wait(by_person(State::Failed, Class::Safe))
         .executes();
     assert!(executed(&not_done.call(&plan())));
+    // What was only approved is an execution's own result.
+    let mut approved = found().during_wait(|caller| {
+        let owner = OwnerRef {
+            nonce: Nonce([1; 16]),
+            ..super::hands::FakeHands::new(&Log::default(), &[]).owner()
+        };
+        caller.store.put(Record {
+            decided_by: Some("me@here".into()),
+            owner: Some(owner),
+            ..settled(1, State::Failed, Class::Safe)
+        });
+    });
+    assert!(matches!(approved.call(&plan()), Outcome::Waited { .. }));
     let mut same_generation = found().during_wait(|caller| {
         caller.store.put(Record {
             decided_by: Some("me@here".into()),

@@ -239,10 +239,15 @@ impl Hands for FakeHands {
         self.leftovers.pop_front().unwrap_or_default()
     }
 
+    fn waited(&mut self) {
+        self.say("waited".into());
+    }
+
     fn pause(&mut self, delay: Duration, before: Before<'_>) {
         let before = match before {
             Before::Attempt(number, _) => format!("attempt {number}"),
             Before::Probe => "the probe".into(),
+            Before::Permit(bulkhead, permits) => format!("one of {permits} of {bulkhead}"),
         };
         self.say(format!("pause {delay:?} for {before}"));
         self.clock += delay;

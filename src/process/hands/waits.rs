@@ -86,7 +86,9 @@ impl ProcessHands<'_> {
                 .say_waiting(&mut self.line, |_| waits_out(before, name, said));
             self.session.wait(left.into_iter().chain(again).min());
         }
-        self.line.end();
+        if !matches!(before, Before::Permit(..)) {
+            self.line.end();
+        }
     }
 }
 
@@ -110,6 +112,9 @@ fn waits_out(before: Before<'_>, name: &OpName, left: Duration) -> String {
             )
         }
         Before::Probe => format!("waiting for {name}: probe asked again in {}", length(whole)),
+        Before::Permit(bulkhead, permits) => {
+            format!("waiting for one of {permits} permits of {bulkhead}")
+        }
     }
 }
 

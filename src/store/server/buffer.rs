@@ -14,6 +14,7 @@ use crate::domain::outcome::State;
 use crate::domain::record::{OutputRef, Place};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
+use crate::process::random;
 use crate::store::postgres::Param;
 use crate::store::transitions::{Stored, Tx};
 use serde_json::Value as Json;
@@ -77,7 +78,7 @@ impl<'s> Buffer<'s> {
     pub fn new(store: &'s mut ServerStore, durable: bool) -> Buffer<'s> {
         Buffer {
             store,
-            stamp: rand::random::<i64>(),
+            stamp: i64::from_ne_bytes(random::bytes()),
             durable,
             found: None,
             generation: None,

@@ -7,6 +7,7 @@ use super::fault::Tried;
 use super::{ServerPlace, ServerStore};
 use crate::domain::name::Nonce;
 use crate::engine::store::ClaimId;
+use crate::process::random;
 use crate::process::signal::spawn_deaf_thread;
 use crate::store::postgres::Param;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -83,7 +84,7 @@ impl ServerStore {
         );
         let params = [
             Param::Float8(Some(self.lease_seconds())),
-            Param::Int8(Some(rand::random::<i64>())),
+            Param::Int8(Some(i64::from_ne_bytes(random::bytes()))),
             Param::Text(Some(claim.name.scope.as_str())),
             Param::Text(Some(claim.name.key.as_str())),
             Param::Int8(Some(claim.generation.0)),

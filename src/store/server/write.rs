@@ -11,7 +11,7 @@ use crate::engine::store::{
     Change, ClaimId, Claimed, DecideClaim, Fenced, Guards, Import, Imported, Settlement, Step,
     StoreError, StoreResult,
 };
-use crate::process::clock;
+use crate::process::{clock, random};
 use crate::store::transitions::{End, change, claim, import, settle};
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ impl ServerStore {
                 break;
             }
             let longest = RACE_PAUSE_US.min(1_000 << race.min(10));
-            std::thread::sleep(Duration::from_micros(rand::random_range(0..=longest)));
+            std::thread::sleep(Duration::from_micros(random::below(longest + 1)));
         }
         Err(Fault::RaceLost)
     }

@@ -5,6 +5,7 @@ use crate::store::paths::Paths;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{
     SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE, SQLITE_READONLY_DBMOVED,
+    SQLITE_READONLY_ROLLBACK,
 };
 
 /// A failure inside the store's code, before the file's name is added.
@@ -34,6 +35,15 @@ impl From<StoreError> for Fault {
 }
 
 impl Fault {
+    /// Whether a reader found a transaction that a dead process has left half written to the database
+    /// itself, which only ever happens before there is a write-ahead log.
+    pub fn needs_a_writer(&self) -> bool {
+        let Fault::Sql(rusqlite::Error::SqliteFailure(error, _)) = self else {
+            return false;
+        };
+        error.extended_code == SQLITE_READONLY_ROLLBACK
+    }
+
     /// Tells it about this store.
     pub fn tell(self, paths: &Paths) -> StoreError {
         match self {

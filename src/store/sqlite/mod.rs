@@ -28,6 +28,7 @@ use crate::engine::store::{
     OpenOutput, PastResult, Purged, Settlement, Step, Store, StoreError, StoreResult,
 };
 use crate::process::queue::{Queue, Turn};
+use crate::process::random;
 use crate::store::paths::Paths;
 use crate::store::transitions::{End, change, claim, import, settle};
 use fault::{Fault, Tried};
@@ -91,8 +92,13 @@ impl SqliteStore {
         let Some((paths, Found::Something)) = place::look(path)? else {
             return Ok(None);
         };
-        let (conn, kind) =
-            connect_to_read(&paths, migrations).map_err(|fault| fault.tell(&paths))?;
+        let (conn, kind) = match connect_to_read(&paths, migrations) {
+            // Whoever made the store died before it was whole: only a writer may undo what it left.
+            Err(fault) if fault.needs_a_writer() => {
+                return SqliteStore::write_migrated(path, migrations).map(Some);
+            }
+            looked => looked.map_err(|fault| fault.tell(&paths))?,
+        };
         match kind {
             Kind::Ready => Ok(Some(SqliteStore {
                 conn,
@@ -331,7 +337,7 @@ fn turn(queue: &Queue, limit: Duration) -> Option<Turn<'_>> {
 
 /// Sleeps for a random time, so that a crowd does not wake at once.
 fn pause((least_us, most_us): (u64, u64)) {
-    let us = rand::random_range(least_us..=most_us);
+    let us = least_us + random::below(most_us - least_us + 1);
     std::thread::sleep(Duration::from_micros(us));
 }
 

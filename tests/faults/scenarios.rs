@@ -1,0 +1,260 @@
+//! What is disturbed: one call (or several at once) on a store in some state, and what it does if nothing
+//! disturbs it. Effects are lines in `n`.
+
+/// A call to disturb.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Its name in the list of points.
+    pub name: &'static str,
+    /// A bash script that makes the store what it is found as.
+    pub before: &'static str,
+    /// The arguments of the disturbed call, one a line.
+    pub call: &'static str,
+    /// How many callers make it at once.
+    pub callers: usize,
+    /// The arguments of the calls after it; the same if empty.
+    pub again: &'static str,
+    /// Its code.
+    pub code: i32,
+    /// What a call prints that hands out the result.
+    pub out: &'static str,
+    /// What the disturbed call prints, where that is something else.
+    pub prints: Option<&'static str>,
+    /// How often the effect may happen in one call: its attempts, as far as it declares them repeatable.
+    pub most: usize,
+    /// The result is there before the call.
+    pub settled_before: bool,
+    /// The next call finds out what happened by itself, so it never has to give up.
+    pub certain: bool,
+    /// The caller declares that the effect may be repeated in later calls.
+    pub repeatable: bool,
+    /// Spool files that stay at most.
+    pub spools: usize,
+}
+
+const PLAIN: Scenario = Scenario {
+    name: "",
+    before: "",
+    call: "",
+    callers: 1,
+    again: "",
+    code: 0,
+    out: "out\n",
+    prints: None,
+    most: 1,
+    settled_before: false,
+    certain: false,
+    repeatable: false,
+    spools: 0,
+};
+
+/// All of them.
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "first",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        ..PLAIN
+    },
+    Scenario {
+        name: "second",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        ..PLAIN
+    },
+    Scenario {
+        name: "retried",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--retries=1\n--backoff=const:1ms\n--retry-on=exit:9\n--\nsh\n-c\n\
+            echo x >>n; [ $(wc -l <n) -ge 2 ] || exit 9; echo out",
+        most: 2,
+        ..PLAIN
+    },
+    Scenario {
+        name: "permanent",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; exit 3",
+        code: 3,
+        ..PLAIN
+    },
+    Scenario {
+        name: "spooled",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; printf '%20000s\\n' out",
+        out: SPACES,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "expired",
+        before: "idem run -k k --ttl 1ms -- sh -c 'echo x >>n; printf \"%20000s\\n\" out' >/dev/null; \
+            idem run -k k2 --ttl 1ms -- true; sleep 0.01; rm n",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; printf '%20000s\\n' out",
+        out: SPACES,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "probed",
+        before: "idem run -k k -- sh -c 'test -e ok || kill -9 $$; echo x >>n; echo out' 2>/dev/null; \
+            touch ok",
+        call: "run\n-kk\n--probe\ntest -s n && echo out\n--\nsh\n-c\n\
+            test -e ok || kill -9 $$; echo x >>n; echo out",
+        certain: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "cleaned",
+        before: "idem run -k k -- sh -c 'echo x >>n; test -e ok || kill -9 $$; echo out' 2>/dev/null; \
+            touch ok",
+        call: "run\n-kk\n--idempotent\n--cleanup\ntest ! -s n || rm n\n--\nsh\n-c\n\
+            echo x >>n; test -e ok || kill -9 $$; echo out",
+        certain: true,
+        repeatable: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "timed",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--timeout=60ms\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
+        code: 124,
+        ..PLAIN
+    },
+    Scenario {
+        name: "held",
+        before: "idem run -k k --hold -- sh -c 'echo x >>n; echo out' 2>/dev/null; idem approve k --yes >/dev/null",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        ..PLAIN
+    },
+    Scenario {
+        name: "detached",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--detach\n--\nsh\n-c\necho x >>n; echo out",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        prints: Some("k\n"),
+        ..PLAIN
+    },
+    Scenario {
+        name: "guarded",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--breaker=b:failures=9\n--bulkhead=p=1\n--budget=r=5/1m\n--retries=1\n\
+            --backoff=const:1ms\n--retry-on=exit:9\n--\nsh\n-c\n\
+            echo x >>n; [ $(wc -l <n) -ge 2 ] || exit 9; echo out",
+        most: 2,
+        ..PLAIN
+    },
+    Scenario {
+        name: "lost",
+        before: "idem run -k k -- sh -c 'echo x >>n; until test -e ok; do sleep 0.01; done; echo out' 2>/dev/null & \
+            upto test -s n; kill -9 $(idem status k --json | jq .owner.pid); touch ok; wait; sleep 0.05; rm n",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; until test -e ok; do sleep 0.01; done; echo out",
+        code: 122,
+        out: "out\n",
+        ..PLAIN
+    },
+    Scenario {
+        name: "crowd",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        callers: 4,
+        ..PLAIN
+    },
+    Scenario {
+        name: "crowd-first",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        callers: 3,
+        ..PLAIN
+    },
+    Scenario {
+        name: "crowd-retried",
+        before: "idem run -k other -- true",
+        call: "run\n-kk\n--bulkhead=p=2\n--retries=1\n--backoff=const:1ms\n--retry-on=exit:9\n--\nsh\n-c\n\
+            echo x >>n; [ $(wc -l <n) -ge 2 ] || exit 9; echo out",
+        callers: 3,
+        most: 2,
+        ..PLAIN
+    },
+    Scenario {
+        name: "replay",
+        before: "idem run -k k -- sh -c 'echo x >>n; printf \"%20000s\\n\" out' >/dev/null; rm n",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; printf \"%20000s\\n\" out",
+        out: SPACES,
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "resolve",
+        before: "idem run -k k -- sh -c 'test -e ok || kill -9 $$; echo x >>n; echo out' 2>/dev/null; touch ok",
+        call: "resolve\nk\n--not-done",
+        again: "run\n-kk\n--\nsh\n-c\ntest -e ok || kill -9 $$; echo x >>n; echo out",
+        prints: Some("k is resolved: not done; the next call runs it\n"),
+        ..PLAIN
+    },
+    Scenario {
+        name: "approve",
+        before: "idem run -k k --hold -- sh -c 'echo x >>n; echo out' 2>/dev/null",
+        call: "approve\nk\n--yes",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        prints: Some(ANYTHING),
+        ..PLAIN
+    },
+    Scenario {
+        name: "forget",
+        before: "idem run -k k -- sh -c 'echo x >>n; printf \"%20000s\\n\" out' >/dev/null; rm n",
+        call: "forget\nk",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; printf \"%20000s\\n\" out",
+        out: SPACES,
+        prints: Some(ANYTHING),
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "gc",
+        before: "idem run -k k -- sh -c 'echo x >>n; printf \"%20000s\\n\" out' >/dev/null; rm n; \
+            for i in 1 2 3; do idem run -k e$i --ttl 1ms -- printf %20000s x >/dev/null; done; \
+            idem run -k k -- sh -c 'echo x >>n; printf \"%20000s\\n\" out' >/dev/null; sleep 0.01",
+        call: "gc",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; printf \"%20000s\\n\" out",
+        out: SPACES,
+        prints: Some(ANYTHING),
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+];
+
+/// What a call prints is not looked at.
+pub const ANYTHING: &str = "*";
+
+/// `out` behind enough blanks that it is too long for the database.
+pub const SPACES: &str = "%20000s";
+
+impl Scenario {
+    /// The disturbed call's arguments.
+    pub fn arguments(&self) -> Vec<&'static str> {
+        self.call.split('\n').collect()
+    }
+
+    /// Those of the calls after it.
+    pub fn arguments_again(&self) -> Vec<&'static str> {
+        match self.again {
+            "" => self.arguments(),
+            again => again.split('\n').collect(),
+        }
+    }
+
+    /// What a call prints that hands out the result.
+    pub fn result(&self) -> Vec<u8> {
+        match self.out {
+            SPACES => format!("{:>20000}\n", "out").into_bytes(),
+            out => out.as_bytes().to_vec(),
+        }
+    }
+
+    /// Whether the disturbed call is one of `idem run`.
+    pub fn runs(&self) -> bool {
+        self.call.starts_with("run\n")
+    }
+}
