@@ -10,9 +10,9 @@ use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
 use crate::cli::view::View;
 use crate::cli::words::{Words, flag, value};
-use crate::cli::{attempts, exit, operation_json, present::say_line};
+use crate::cli::{attempts, exit, operation_json, present::say_line, quote};
 use crate::domain::keyparts::task_name;
-use crate::domain::name::OpName;
+use crate::domain::name::{Key, OpName};
 use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
@@ -180,7 +180,15 @@ fn one(
 
 /// There is no such operation.
 pub fn not_there(name: &OpName) -> String {
-    format!("there is no operation {name}; list those that are there with `idem status`")
+    // With --per the period is part of the key, behind what was typed.
+    let similar = Key::new(format!("{}*", name.key)).map(|key| OpName {
+        key,
+        scope: name.scope.clone(),
+    });
+    let similar = similar.map_or(String::new(), |glob| {
+        format!(" {}", quote::operation(&glob))
+    });
+    format!("there is no operation {name}; list those that are there with `idem status{similar}`")
 }
 
 fn many(
