@@ -7,10 +7,11 @@
 
 use super::fault::{Fault, Tried, is_conflict};
 use super::output::{self, Part};
+use super::read::name_params;
 use super::{ServerStore, rows};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;
-use crate::domain::record::{OutputRef, Place};
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
 use crate::process::random;
@@ -24,6 +25,8 @@ pub struct Buffer<'s> {
     /// The version that every row gets which this transaction writes. It tells, after a lost reply,
     /// whether the statement took place.
     stamp: i64,
+    /// The stamp of an earlier try of the same change, whose reply was lost.
+    lost: Option<i64>,
     /// Waits for the server's disk, and for a synchronous standby's.
     durable: bool,
     found: Option<Found>,
@@ -70,14 +73,16 @@ pub enum Applied {
 }
 
 /// The warning in place of an error where the wait for a synchronous standby was cancelled.
-const NOT_CONFIRMED: &str = "01000";
+pub const NOT_CONFIRMED: &str = "01000";
 
 impl<'s> Buffer<'s> {
-    /// Begins one. `durable` waits until the changes are on the server's disk.
-    pub fn new(store: &'s mut ServerStore, durable: bool) -> Buffer<'s> {
+    /// Begins one. `durable` waits until the changes are on the server's disk. `lost` is the stamp of an
+    /// earlier try whose reply was lost.
+    pub fn new(store: &'s mut ServerStore, durable: bool, lost: Option<i64>) -> Buffer<'s> {
         Buffer {
             store,
             stamp: i64::from_ne_bytes(random::bytes()),
+            lost,
             durable,
             found: None,
             generation: None,
@@ -87,6 +92,11 @@ impl<'s> Buffer<'s> {
             events: Vec::new(),
             guards: Vec::new(),
         }
+    }
+
+    /// The version that every row gets which this transaction writes.
+    pub fn stamp(&self) -> i64 {
+        self.stamp
     }
 
     /// Writes everything. Nothing of it has happened after an error, unless the connection was lost.
@@ -179,7 +189,7 @@ impl<'s> Buffer<'s> {
             Param::TextArray(states.iter().map(|state| state.as_deref()).collect()),
             Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
         ];
-        let (written, warnings) =
+        let (written, confirmed) =
             self.store
                 .execute(&sql, &params)
                 .map_err(|fault| match fault {
@@ -189,9 +199,9 @@ impl<'s> Buffer<'s> {
         if !written {
             return Err(Fault::RaceLost);
         }
-        Ok(match warnings.iter().any(|state| state == NOT_CONFIRMED) {
-            true => Applied::Unconfirmed,
-            false => Applied::Kept,
+        Ok(match confirmed {
+            true => Applied::Kept,
+            false => Applied::Unconfirmed,
         })
     }
 
@@ -202,33 +212,34 @@ impl<'s> Buffer<'s> {
             Some(Write::Delete) => DELETE,
             None => NOTHING,
         };
-        format!("WITH {DURABLE}, op AS ({operation}){REST}")
+        let durable = durable(3);
+        format!("WITH {durable}, op AS ({operation}){REST}")
     }
 
     /// Whether the last statement took place whose reply was lost. Asked over another connection.
     pub fn took_place(&mut self) -> Tried<bool> {
-        if let (Some(found), Some(Write::Insert(_) | Write::Update(_))) =
-            (&self.found, &self.operation)
-        {
+        if let (Some(found), Some(operation)) = (&self.found, &self.operation) {
             let sql = self
                 .store
-                .within("SELECT version FROM @operation WHERE scope = $1 AND key = $2");
-            let params = [
-                found.name.scope.as_str().into(),
-                found.name.key.as_str().into(),
-            ];
-            let rows = self.store.ask(&sql, &params)?;
-            let version: Option<i64> = rows.first().map(|row| row.get(0)).transpose()?;
+                .within("SELECT written FROM @operation WHERE scope = $1 AND key = $2");
+            let rows = self.store.ask(&sql, &name_params(&found.name))?;
+            let written: Option<i64> = rows.first().map(|row| row.get(0)).transpose()?;
+            return Ok(match operation {
+                Write::Delete => written.is_none(),
+                Write::Insert(_) | Write::Update(_) => written == Some(self.stamp),
+            });
+        }
+        if let Some(guard) = self.guards.iter().find(|g| g.changed && g.state.is_some()) {
+            let (kind, name) = (guard.kind, guard.name.clone());
+            let (_, version) = self.store.read_guard(kind, &name)?;
             return Ok(version == Some(self.stamp));
         }
-        let Some(guard) = self.guards.iter().find(|g| g.changed && g.state.is_some()) else {
-            return Err(Fault::Told(StoreError::Unreachable(
-                "the connection was lost, and whether the change was made is not known; look before you repeat it".to_owned(),
-            )));
-        };
-        let (kind, name) = (guard.kind, guard.name.clone());
-        let (_, version) = self.store.read_guard(kind, &name)?;
-        Ok(version == Some(self.stamp))
+        if let Some((name, generation, event)) = self.events.last() {
+            return self.store.has_line(name, *generation, event);
+        }
+        Err(Fault::Told(StoreError::Unreachable(
+            "the connection was lost, and whether the change was made is not known; look before you repeat it".to_owned(),
+        )))
     }
 }
 
@@ -238,19 +249,26 @@ fn attempt(event: &NewEvent) -> Option<i32> {
         .map(|number| i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// How the commit waits. A role or database may be set to lose its latest commits in a crash; a claim
-/// that is lost would be made again.
-const DURABLE: &str = "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
-    CASE WHEN NOT $3 THEN 'off' \
-    WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
-    ELSE current_setting('synchronous_commit') END, true))";
+/// How the commit waits, by the parameter of this number. A role or database may be set to lose its latest
+/// commits in a crash; a claim that is lost would be made again. It counts where a statement reads from it.
+///
+/// The transaction's number is taken before anything else: whoever reads the ledger then knows of every
+/// transaction that has drawn a position in it.
+pub fn durable(parameter: u32) -> String {
+    format!(
+        "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
+         CASE WHEN NOT ${parameter} THEN 'off' \
+         WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
+         ELSE current_setting('synchronous_commit') END, true), txid_current())"
+    )
+}
 
-const INSERT: &str = "INSERT INTO @operation(scope, key, version, state, generation, nonce, minted_by, \
+const INSERT: &str = "INSERT INTO @operation(scope, key, version, written, state, generation, nonce, minted_by, \
     since_at, expires_at, lease_until, kept, body) \
-    SELECT $1, $2, $4, $6, $7, $8, $9, $10, $11, clock_timestamp() + make_interval(secs => $12), $13, $14 \
+    SELECT $1, $2, $4, $4, $6, $7, $8, $9, $10, $11, clock_timestamp() + make_interval(secs => $12), $13, $14 \
     FROM durable WHERE $5 IS NULL ON CONFLICT DO NOTHING RETURNING 1";
 
-const UPDATE: &str = "UPDATE @operation SET version = $4, state = $6, generation = $7, nonce = $8, \
+const UPDATE: &str = "UPDATE @operation SET version = $4, written = $4, state = $6, generation = $7, nonce = $8, \
     minted_by = $9, since_at = $10, expires_at = $11, \
     lease_until = clock_timestamp() + make_interval(secs => $12), kept = $13, body = $14 \
     FROM durable WHERE scope = $1 AND key = $2 AND version = $5 RETURNING 1";
@@ -296,6 +314,7 @@ impl Tx for Buffer<'_> {
         // Taken with the first look, in the same round trip; one that is not used is no loss.
         self.generation = Some(generation);
         let (stored, version, has_outputs) = match found {
+            Some(found) if self.lost == Some(found.version) => return Err(Fault::TookPlace),
             Some(found) => (Some(found.stored), Some(found.version), found.has_outputs),
             None => (None, None, false),
         };
@@ -397,6 +416,11 @@ impl Guards for Buffer<'_> {
             changed: false,
         });
         Ok(state)
+    }
+
+    fn record_of(&mut self, name: &OpName) -> StoreResult<Option<Record>> {
+        let found = self.store.find_record(name);
+        found.map_err(|fault| fault.tell(self.store.place()))
     }
 
     fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Json>) -> StoreResult<()> {

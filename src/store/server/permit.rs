@@ -7,6 +7,9 @@ use crate::engine::store::{Permit, PermitWish};
 use crate::policy::bulkhead::enough;
 use crate::store::postgres::Param;
 
+/// How often a permit is looked for in one call because others were faster.
+const RACES: u32 = 50;
+
 impl ServerStore {
     /// Takes one that is free. It lasts as long as a lease, and is renewed with the claim's.
     pub(super) fn take_permit(&mut self, wish: &PermitWish<'_>) -> Tried<Permit> {
@@ -18,16 +21,31 @@ impl ServerStore {
                 return Ok(Permit::NoneFree);
             }
         }
-        // Two that choose the same slot meet at its row, and only one of them finds it free.
+        // One that lost its slot to somebody else looks whether there is another.
+        for _ in 0..RACES {
+            if self.take_slot(wish, permits)? {
+                return Ok(Permit::Taken);
+            }
+            if self.taken_permits(wish.bulkhead, permits)? >= wish.permits {
+                break;
+            }
+        }
+        Ok(Permit::NoneFree)
+    }
+
+    fn take_slot(&mut self, wish: &PermitWish<'_>, permits: i32) -> Tried<bool> {
+        // Two that choose the same slot meet at its row, and only one of them finds it free. Where the
+        // reply was lost, the slot that was taken is taken again.
         let sql = self.within(
             "INSERT INTO @permit AS p (name, slot, nonce, until) \
              SELECT $1, slot, $3, clock_timestamp() + make_interval(secs => $4) \
              FROM generate_series(0, $2 - 1) AS slot \
-             WHERE NOT EXISTS (SELECT FROM @permit AS q \
-               WHERE q.name = $1 AND q.slot = slot.slot AND q.until > clock_timestamp()) \
-             ORDER BY random() LIMIT 1 \
+             WHERE NOT EXISTS (SELECT FROM @permit AS q WHERE q.name = $1 AND q.slot = slot.slot \
+               AND q.nonce <> $3 AND q.until > clock_timestamp()) \
+             ORDER BY NOT EXISTS (SELECT FROM @permit AS q \
+               WHERE q.name = $1 AND q.slot = slot.slot AND q.nonce = $3), random() LIMIT 1 \
              ON CONFLICT (name, slot) DO UPDATE SET nonce = EXCLUDED.nonce, until = EXCLUDED.until \
-             WHERE p.until <= clock_timestamp() RETURNING 1",
+             WHERE p.until <= clock_timestamp() OR p.nonce = EXCLUDED.nonce RETURNING 1",
         );
         let params = [
             Param::Text(Some(wish.bulkhead)),
@@ -35,13 +53,9 @@ impl ServerStore {
             Param::Bytes(Some(&wish.nonce.0)),
             Param::Float8(Some(self.lease_seconds())),
         ];
-        // Where the reply is lost, the one that was taken for nothing runs out.
         let taken = !self.ask(&sql, &params)?.is_empty();
         self.holds_permit |= taken;
-        Ok(match taken {
-            true => Permit::Taken,
-            false => Permit::NoneFree,
-        })
+        Ok(taken)
     }
 
     fn taken_permits(&mut self, bulkhead: &str, permits: i32) -> Tried<u32> {
