@@ -2,10 +2,10 @@
 
 use super::context::{Context, Opened};
 use super::stats;
-use crate::cli::parse::flag;
 use crate::cli::quote;
 use crate::cli::stdout::print;
 use crate::cli::when::length;
+use crate::cli::words::{Words, flag};
 use crate::domain::outcome::State;
 use crate::domain::program::label;
 use crate::domain::record::Record;
@@ -15,7 +15,6 @@ use crate::process::locks::LockFile;
 use crate::store::location::Location;
 use crate::store::sqlite::SqliteStore;
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -134,8 +133,8 @@ impl Findings {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     let mut findings = Findings::default();
     match context.read() {
         Ok(Some(mut opened)) => {
@@ -154,7 +153,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         // The text of a failure says what to do already.
         Err(error) => findings.failed(&error.to_string()),
     }
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", findings.to_json(&context.location)),
         false => findings.told(),
     })?;

@@ -179,6 +179,18 @@ struct Last {
     noted: Option<NewOutput>,
 }
 
+impl Last {
+    fn was_interrupted(&self) -> bool {
+        matches!(
+            self.end.how,
+            HowEnded::Ended {
+                cut: Some(Cut::Interrupted(_)),
+                ..
+            }
+        )
+    }
+}
+
 impl<'a> Run<'a> {
     fn new(
         store: &'a mut dyn Store,

@@ -19,16 +19,10 @@ const ROLE: &str = "CONFORMANCE_ROLE";
 const PROCESSES: usize = 16;
 const KEYS: usize = 24;
 
-/// This program again, in another role. The name of its entry is that of the test `process`.
-fn spawn(place: &dyn Place, role: &str) -> Child {
+/// This program again, in another role.
+pub fn spawn(place: &dyn Place, role: &str) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "on_sqlite::process",
-            "--nocapture",
-            "--quiet",
-        ])
+        .args(["--ignored", "--exact", "process", "--nocapture", "--quiet"])
         .env(LOCATION, place.location())
         .env(ROLE, role)
         .stdin(Stdio::piped())
@@ -49,17 +43,19 @@ pub fn process(open: &dyn Fn(&OsStr) -> Box<dyn Store>) {
     match role.as_str() {
         "claimer" => claim_all(&mut *store),
         "churner" => churn(&mut *store),
+        #[cfg(feature = "postgres")]
+        "big" => crate::server::bulk::store_big(&mut *store),
         other => panic!("no such role: {other}"),
     }
 }
 
-fn say(text: &str) {
+pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "said: {text}").unwrap();
     out.flush().unwrap();
 }
 
-fn said(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+pub fn said(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let out = BufReader::new(child.stdout.take().unwrap());
     // What another test harness prints is none of ours.
     let lines = out.lines().map_while(Result::ok);
@@ -69,7 +65,7 @@ fn said(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     })
 }
 
-fn let_go(child: &mut Child) {
+pub fn let_go(child: &mut Child) {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"go\n").unwrap();
 }

@@ -127,6 +127,14 @@ pub fn new_proposal(n: u8, token: TokenChoice) -> NewProposal {
     }
 }
 
+/// A record without what is left of its lease, which is another from look to look.
+pub fn plain(mut record: Record) -> Record {
+    if let Some(owner) = &mut record.owner {
+        owner.lease = None;
+    }
+    record
+}
+
 /// Claims without looking at what is there.
 pub fn claim_as(store: &mut dyn Store, key: &str, new: NewClaim) -> (ClaimId, Record) {
     let (claimed, record) = store
@@ -245,11 +253,12 @@ pub fn forget() -> Change {
 
 /// Makes a change whatever is found; returns the record as found.
 pub fn change(store: &mut dyn Store, key: &str, change: Change) -> Option<Record> {
-    store.change(&name(key), &mut |_| change.clone()).unwrap()
+    let found = store.change(&name(key), &mut |_| change.clone()).unwrap();
+    found.map(plain)
 }
 
 pub fn find(store: &mut dyn Store, key: &str) -> Option<Record> {
-    store.find(&name(key)).unwrap()
+    store.find(&name(key)).unwrap().map(plain)
 }
 
 pub fn found(store: &mut dyn Store, key: &str) -> Record {

@@ -42,6 +42,10 @@ impl Place for SqlitePlace {
         store.paths().spool(nonce, number)
     }
 
+    fn keeps_files(&self) -> bool {
+        true
+    }
+
     fn check(&self) {
         let conn = rusqlite::Connection::open(self.path()).unwrap();
         let sql = "PRAGMA integrity_check";

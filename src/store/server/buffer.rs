@@ -7,6 +7,7 @@
 
 use super::fault::{Fault, Tried, is_conflict};
 use super::output::{self, Part};
+use super::read::name_params;
 use super::{ServerStore, rows};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;
@@ -217,28 +218,28 @@ impl<'s> Buffer<'s> {
 
     /// Whether the last statement took place whose reply was lost. Asked over another connection.
     pub fn took_place(&mut self) -> Tried<bool> {
-        if let (Some(found), Some(Write::Insert(_) | Write::Update(_))) =
-            (&self.found, &self.operation)
-        {
+        if let (Some(found), Some(operation)) = (&self.found, &self.operation) {
             let sql = self
                 .store
-                .within("SELECT version FROM @operation WHERE scope = $1 AND key = $2");
-            let params = [
-                found.name.scope.as_str().into(),
-                found.name.key.as_str().into(),
-            ];
-            let rows = self.store.ask(&sql, &params)?;
-            let version: Option<i64> = rows.first().map(|row| row.get(0)).transpose()?;
+                .within("SELECT written FROM @operation WHERE scope = $1 AND key = $2");
+            let rows = self.store.ask(&sql, &name_params(&found.name))?;
+            let written: Option<i64> = rows.first().map(|row| row.get(0)).transpose()?;
+            return Ok(match operation {
+                Write::Delete => written.is_none(),
+                Write::Insert(_) | Write::Update(_) => written == Some(self.stamp),
+            });
+        }
+        if let Some(guard) = self.guards.iter().find(|g| g.changed && g.state.is_some()) {
+            let (kind, name) = (guard.kind, guard.name.clone());
+            let (_, version) = self.store.read_guard(kind, &name)?;
             return Ok(version == Some(self.stamp));
         }
-        let Some(guard) = self.guards.iter().find(|g| g.changed && g.state.is_some()) else {
-            return Err(Fault::Told(StoreError::Unreachable(
-                "the connection was lost, and whether the change was made is not known; look before you repeat it".to_owned(),
-            )));
-        };
-        let (kind, name) = (guard.kind, guard.name.clone());
-        let (_, version) = self.store.read_guard(kind, &name)?;
-        Ok(version == Some(self.stamp))
+        if let Some((name, generation, event)) = self.events.last() {
+            return self.store.has_line(name, *generation, event);
+        }
+        Err(Fault::Told(StoreError::Unreachable(
+            "the connection was lost, and whether the change was made is not known; look before you repeat it".to_owned(),
+        )))
     }
 }
 
@@ -250,21 +251,24 @@ fn attempt(event: &NewEvent) -> Option<i32> {
 
 /// How the commit waits, by the parameter of this number. A role or database may be set to lose its latest
 /// commits in a crash; a claim that is lost would be made again. It counts where a statement reads from it.
+///
+/// The transaction's number is taken before anything else: whoever reads the ledger then knows of every
+/// transaction that has drawn a position in it.
 pub fn durable(parameter: u32) -> String {
     format!(
         "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
          CASE WHEN NOT ${parameter} THEN 'off' \
          WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
-         ELSE current_setting('synchronous_commit') END, true))"
+         ELSE current_setting('synchronous_commit') END, true), txid_current())"
     )
 }
 
-const INSERT: &str = "INSERT INTO @operation(scope, key, version, state, generation, nonce, minted_by, \
+const INSERT: &str = "INSERT INTO @operation(scope, key, version, written, state, generation, nonce, minted_by, \
     since_at, expires_at, lease_until, kept, body) \
-    SELECT $1, $2, $4, $6, $7, $8, $9, $10, $11, clock_timestamp() + make_interval(secs => $12), $13, $14 \
+    SELECT $1, $2, $4, $4, $6, $7, $8, $9, $10, $11, clock_timestamp() + make_interval(secs => $12), $13, $14 \
     FROM durable WHERE $5 IS NULL ON CONFLICT DO NOTHING RETURNING 1";
 
-const UPDATE: &str = "UPDATE @operation SET version = $4, state = $6, generation = $7, nonce = $8, \
+const UPDATE: &str = "UPDATE @operation SET version = $4, written = $4, state = $6, generation = $7, nonce = $8, \
     minted_by = $9, since_at = $10, expires_at = $11, \
     lease_until = clock_timestamp() + make_interval(secs => $12), kept = $13, body = $14 \
     FROM durable WHERE scope = $1 AND key = $2 AND version = $5 RETURNING 1";

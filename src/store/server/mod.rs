@@ -117,7 +117,7 @@ impl ServerStore {
         let until = Instant::now() + DEFAULT_PATIENCE;
         let done = Client::connect(&place.target, until)
             .map_err(Fault::from)
-            .and_then(|mut client| schema::init(&mut client, place.target.schema(), until));
+            .and_then(|mut client| schema::init(&mut client, place.target.schema(), &shown, until));
         done.map_err(|fault| fault.tell(&shown))
     }
 

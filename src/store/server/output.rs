@@ -10,6 +10,7 @@ use crate::store::postgres::Param;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
+use std::time::Instant;
 
 /// Bytes of a part.
 const PART_BYTES: usize = 1024 * 1024;
@@ -62,6 +63,8 @@ impl ServerStore {
             ];
             // A part can be written again.
             self.ask(&sql, &params)?;
+            // However long an output is, each part has its time.
+            self.until = self.until.max(Instant::now() + super::CALL_LIMIT);
             part += 1;
         }
         self.uploaded.insert((nonce, attempt));

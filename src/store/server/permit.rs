@@ -7,6 +7,9 @@ use crate::engine::store::{Permit, PermitWish};
 use crate::policy::bulkhead::enough;
 use crate::store::postgres::Param;
 
+/// How often a permit is looked for in one call because others were faster.
+const RACES: u32 = 50;
+
 impl ServerStore {
     /// Takes one that is free. It lasts as long as a lease, and is renewed with the claim's.
     pub(super) fn take_permit(&mut self, wish: &PermitWish<'_>) -> Tried<Permit> {
@@ -18,6 +21,19 @@ impl ServerStore {
                 return Ok(Permit::NoneFree);
             }
         }
+        // One that lost its slot to somebody else looks whether there is another.
+        for _ in 0..RACES {
+            if self.take_slot(wish, permits)? {
+                return Ok(Permit::Taken);
+            }
+            if self.taken_permits(wish.bulkhead, permits)? >= wish.permits {
+                break;
+            }
+        }
+        Ok(Permit::NoneFree)
+    }
+
+    fn take_slot(&mut self, wish: &PermitWish<'_>, permits: i32) -> Tried<bool> {
         // Two that choose the same slot meet at its row, and only one of them finds it free. Where the
         // reply was lost, the slot that was taken is taken again.
         let sql = self.within(
@@ -39,10 +55,7 @@ impl ServerStore {
         ];
         let taken = !self.ask(&sql, &params)?.is_empty();
         self.holds_permit |= taken;
-        Ok(match taken {
-            true => Permit::Taken,
-            false => Permit::NoneFree,
-        })
+        Ok(taken)
     }
 
     fn taken_permits(&mut self, bulkhead: &str, permits: i32) -> Tried<u32> {

@@ -8,19 +8,34 @@ use crate::domain::outcome::{Class, State};
 use crate::domain::record::Record;
 use crate::domain::time::UnixMs;
 use crate::engine::detail::output_from_detail;
-use crate::engine::event::{Event, EventKind};
+use crate::engine::event::{Event, EventKind, NewEvent};
 use crate::engine::store::{Filter, GuardKind, PastResult};
 use crate::store::glob;
 use crate::store::postgres::{Param, Row};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// Rows that one statement of a list reads: what both sides hold in memory.
 const ROWS_A_PAGE: i64 = 500;
 
-/// How long a line of the ledger may be on its way: a line that comes after a gap and is older than this
-/// shows that what is missing never comes.
-const LINE_ON_ITS_WAY_MS: i64 = 30_000;
+/// How long a line of the ledger may be on its way, in seconds: a line that comes after a gap and is older
+/// than this shows that what is missing never comes.
+const LINE_ON_ITS_WAY: f64 = 30.0;
+
+/// How often a gap in the ledger is looked at again in one call, and the pause before that. The
+/// transaction that fills it is mostly just committing.
+const LOOKS_AT_A_GAP: u32 = 10;
+const GAP_PAUSE: Duration = Duration::from_millis(5);
+
+/// A part of the ledger as one look has it.
+struct Lines {
+    events: Vec<Event>,
+    /// The first that comes after a gap and was put there lately.
+    after_gap: Option<usize>,
+    /// The transactions that were open.
+    open: Vec<i64>,
+}
 
 impl ServerStore {
     pub(super) fn find_record(&mut self, name: &OpName) -> Tried<Option<Record>> {
@@ -84,6 +99,30 @@ impl ServerStore {
         );
         let [scope, key] = name_params(name);
         let params = [scope, key, generation.0.into(), kind.word().into()];
+        Ok(self.ask(&sql, &params)?.only()?.get(0)?)
+    }
+
+    /// Whether the ledger has this very line.
+    pub(super) fn has_line(
+        &mut self,
+        name: &OpName,
+        generation: Generation,
+        event: &NewEvent,
+    ) -> Tried<bool> {
+        let sql = self.within(
+            "SELECT EXISTS (SELECT FROM @event WHERE scope = $1 AND key = $2 AND generation = $3 \
+             AND kind = $4 AND at = $5 AND detail = $6)",
+        );
+        let [scope, key] = name_params(name);
+        let detail = Json::Object(event.detail.clone()).to_string();
+        let params = [
+            scope,
+            key,
+            generation.0.into(),
+            event.kind.word().into(),
+            event.at.0.into(),
+            detail.as_str().into(),
+        ];
         Ok(self.ask(&sql, &params)?.only()?.get(0)?)
     }
 
@@ -207,10 +246,29 @@ impl ServerStore {
         after_id: i64,
         limit: u32,
     ) -> Tried<Vec<Event>> {
+        let mut looks = 0;
+        loop {
+            let mut lines = self.read_lines(name, after_id, limit)?;
+            let Some(gap) = lines.after_gap.filter(|_| name.is_none()) else {
+                return Ok(lines.events);
+            };
+            if !self.can_fill(&lines.open)? {
+                return Ok(lines.events);
+            }
+            looks += 1;
+            if looks > LOOKS_AT_A_GAP {
+                lines.events.truncate(gap);
+                return Ok(lines.events);
+            }
+            std::thread::sleep(GAP_PAUSE);
+        }
+    }
+
+    fn read_lines(&mut self, name: Option<&OpName>, after_id: i64, limit: u32) -> Tried<Lines> {
         let sql = self.within(
             "SELECT id, at, scope, key, generation, kind, attempt, detail, \
-               pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()), \
-               (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+               put_at > clock_timestamp() - make_interval(secs => $5), \
+               (SELECT coalesce(array_agg(x), '{}') FROM txid_snapshot_xip(txid_current_snapshot()) AS x) \
              FROM @event WHERE id > $1 AND ($3 IS NULL OR scope = $3) AND ($4 IS NULL OR key = $4) \
              ORDER BY id LIMIT $2",
         );
@@ -219,21 +277,46 @@ impl ServerStore {
             Param::Int8(Some(i64::from(limit))),
             Param::Text(name.map(|name| name.scope.as_str())),
             Param::Text(name.map(|name| name.key.as_str())),
+            Param::Float8(Some(LINE_ON_ITS_WAY)),
         ];
         let rows = self.ask(&sql, &params)?;
-        let mut events = Vec::new();
+        let mut lines = Lines {
+            events: Vec::new(),
+            after_gap: None,
+            open: rows.first().map_or(Ok(Vec::new()), |row| row.get(9))?,
+        };
         let mut previous = after_id;
-        for row in rows.iter() {
+        for (number, row) in rows.iter().enumerate() {
             let event = read_event(&row)?;
-            let (quiet, now): (bool, i64) = (row.get(8)?, row.get(9)?);
-            let gap = name.is_none() && event.id != previous + 1;
-            if gap && !quiet && now.saturating_sub(event.at.0) < LINE_ON_ITS_WAY_MS {
-                break;
+            let late: bool = row.get(8)?;
+            if event.id != previous + 1 && late && lines.after_gap.is_none() {
+                lines.after_gap = Some(number);
             }
             previous = event.id;
-            events.push(event);
+            lines.events.push(event);
         }
-        Ok(events)
+        Ok(lines)
+    }
+
+    /// Whether one of these transactions, which were open at a look at the ledger, may have written to it:
+    /// it has ended since, or it holds the lock that writers of the table hold.
+    fn can_fill(&mut self, open: &[i64]) -> Tried<bool> {
+        if open.is_empty() {
+            return Ok(false);
+        }
+        // A transaction's number is longer than the one that its lock has.
+        let sql = "SELECT EXISTS (SELECT FROM unnest($1) AS open(xid) \
+            LEFT JOIN pg_locks AS own ON own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' \
+              AND own.transactionid::text::bigint = open.xid % 4294967296 \
+            WHERE own.pid IS NULL OR EXISTS (SELECT FROM pg_locks AS held \
+              WHERE held.pid = own.pid AND held.locktype = 'relation' AND held.relation = $2::regclass \
+              AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())))";
+        let table = self.within("@event");
+        let open = Param::Int8Array(open.iter().map(|xid| Some(*xid)).collect());
+        Ok(self
+            .ask(sql, &[open, table.as_str().into()])?
+            .only()?
+            .get(0)?)
     }
 
     /// How a generation ended, by the ledger: the last line counts, since a late result comes after the

@@ -14,17 +14,19 @@ pub const MIGRATIONS: &[&str] = &[VERSION_1];
 const INIT_LOCK: i64 = 0x6964_656d;
 
 /// - `operation`: one record each. `body` is the record as one JSON text; what statements look for has
-///   columns beside it. `version` is a random number that every write renews: a write names the one that
-///   it has read. `lease_until` is set while it runs, by the server's clock.
+///   columns beside it. `version` is a random number that every write and every renewal of the lease
+///   renews: a write names the one that it has read. `written` is the version that the latest write gave
+///   it. `lease_until` is set while it runs, by the server's clock.
 /// - `output`: recorded output in parts of at most a mebibyte.
-/// - `event`: the ledger. It outlives the operation.
+/// - `event`: the ledger. It outlives the operation. `at` is when it happened, `put_at` when it was put
+///   here, which can be much later.
 /// - `guard`: named states of guards, each with a version like a record's.
 /// - `permit`: the permits of bulkheads, each held until a moment of the server's clock.
 const VERSION_1: &str = "
 CREATE TABLE @operation(
   scope text NOT NULL, key text NOT NULL,
   state text NOT NULL, generation bigint NOT NULL, nonce bytea NOT NULL, minted_by bigint NOT NULL,
-  version bigint NOT NULL, since_at bigint NOT NULL, expires_at bigint, lease_until timestamptz,
+  version bigint NOT NULL, written bigint NOT NULL, since_at bigint NOT NULL, expires_at bigint, lease_until timestamptz,
   kept bytea[] NOT NULL, body text NOT NULL,
   PRIMARY KEY (scope, key)
 );
@@ -38,7 +40,8 @@ CREATE TABLE @output(
 CREATE TABLE @event(
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at bigint NOT NULL, scope text NOT NULL, key text NOT NULL, generation bigint NOT NULL,
-  kind text NOT NULL, attempt integer, detail text NOT NULL
+  kind text NOT NULL, attempt integer, detail text NOT NULL,
+  put_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX event_name ON @event(scope, key, id);
 CREATE TABLE @guard(
@@ -110,13 +113,13 @@ pub fn is_missing(error: &PgError) -> bool {
 }
 
 /// Brings the database to this version, in one transaction. Returns how many migrations were applied
-/// before, none where there was nothing.
-pub fn init(client: &mut Client, schema: &str, until: Instant) -> Tried<Option<i64>> {
+/// before, none where there was nothing. Tables of a newer version are refused: `place` is their name.
+pub fn init(client: &mut Client, schema: &str, place: &str, until: Instant) -> Tried<Option<i64>> {
     // A table that is not there ends a transaction, so this look comes first; under the lock it is
     // repeated in a way that does not.
     let before = applied(client, schema, until)?;
-    if before.is_some_and(|version| version >= known()) {
-        return Ok(before);
+    if let Some(version) = before.filter(|version| *version >= known()) {
+        return check(version, place).map(|()| before);
     }
     client.batch(
         &format!("BEGIN; SELECT pg_advisory_xact_lock({INIT_LOCK})"),
@@ -131,10 +134,13 @@ pub fn init(client: &mut Client, schema: &str, until: Instant) -> Tried<Option<i
 }
 
 fn migrate(client: &mut Client, schema: &str, until: Instant) -> Tried<Option<i64>> {
-    let table = within(schema, "@meta");
+    // The tables of the catalogue, which are locked for it, and not `to_regclass`: the session may still
+    // remember that there was no such schema before it waited for its turn.
     let there = client.query(
-        "SELECT to_regclass($1) IS NOT NULL",
-        &[table.as_str().into()],
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c \
+         JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+         WHERE n.nspname = $1 AND c.relname = 'meta')",
+        &[schema.into()],
         until,
     )?;
     let before = match there.only()?.get(0)? {
