@@ -54,8 +54,17 @@ impl Case {
     }
 }
 
+/// Before a message reaches the server, and before its answer reaches the client.
+const SIDES: &[At] = &[At::Request, At::Reply];
+
 /// A case for each message and each side of it.
-fn cases(cluster: &Cluster, world: &World, act: Act, scenario: Scenario) -> Vec<Case> {
+fn cases(
+    cluster: &Cluster,
+    world: &World,
+    act: Act,
+    sides: &[At],
+    scenario: Scenario,
+) -> Vec<Case> {
     let case = |key: String| {
         let proxy = Proxy::start(cluster.port());
         let host = world.host(&proxy.url(&world.database));
@@ -70,8 +79,7 @@ fn cases(cluster: &Cluster, world: &World, act: Act, scenario: Scenario) -> Vec<
     counted.run().code(0);
     let messages = counted.proxy.seen();
     assert!(messages >= 8, "{messages} messages");
-    let sides = |message| [At::Request, At::Reply].map(|at| (message, at));
-    let points = (0..messages).flat_map(sides);
+    let points = (0..messages).flat_map(|message| sides.iter().map(move |at| (message, *at)));
     let armed = |(message, at)| {
         let case = case(format!("{act:?}-{message}-{at:?}"));
         case.proxy.arm(message, at, act);
@@ -106,12 +114,23 @@ fn check(world: &World, case: &Case, first: &Done) {
 fn disturb(act: Act, scenario: Scenario, at_a_time: usize) {
     let Some(cluster) = shared() else { return };
     let world = World::new(cluster);
-    let mut cases = cases(cluster, &world, act, scenario);
+    disturb_in(cluster, &world, act, SIDES, scenario, at_a_time);
+}
+
+fn disturb_in(
+    cluster: &Cluster,
+    world: &World,
+    act: Act,
+    sides: &[At],
+    scenario: Scenario,
+    at_a_time: usize,
+) {
+    let mut cases = cases(cluster, world, act, sides, scenario);
     while !cases.is_empty() {
         let some = cases.split_off(cases.len().saturating_sub(at_a_time));
         at_once(some, |case| {
             let first = case.run();
-            check(&world, &case, &first);
+            check(world, &case, &first);
         });
     }
 }
@@ -120,6 +139,19 @@ fn disturb(act: Act, scenario: Scenario, at_a_time: usize) {
 fn a_connection_is_cut_at_every_message() {
     disturb(Act::Cut, PLAIN, WORKERS);
     disturb(Act::Cut, RETRIED, WORKERS);
+}
+
+/// The server is still at it when it is asked whether it was done.
+#[test]
+fn a_connection_is_cut_while_the_server_commits() {
+    let Some(cluster) = shared() else { return };
+    let world = World::new(cluster);
+    let database = &world.database;
+    for slow in ["commit_delay = 100000", "commit_siblings = 0"] {
+        let sql = format!("ALTER DATABASE {database} SET {slow}");
+        cluster.batch("postgres", &sql);
+    }
+    disturb_in(cluster, &world, Act::Cut, &[At::Sent], RETRIED, WORKERS);
 }
 
 /// Nothing tells of it: idem's own limits must. All hang at once, since each takes that long.
@@ -147,7 +179,7 @@ fn the_server_is_killed_at_every_message_and_stays_away() {
 fn kill_server(stays_away: bool, scenario: Scenario) {
     let Some(cluster) = own_cluster() else { return };
     let world = World::new(&cluster);
-    let cases = cases(&cluster, &world, Act::Hang, scenario);
+    let cases = cases(&cluster, &world, Act::Hang, SIDES, scenario);
     let inside = world.host(&cluster.url(&world.database));
     let during = |key: &str| {
         inside.run(
@@ -208,7 +240,7 @@ fn a_run_that_is_held_up_starts_nothing_under_a_claim_that_is_not_its_own_any_mo
         options: "--lease 1s",
         ..PLAIN
     };
-    let cases = cases(cluster, &world, Act::Hold, scenario);
+    let cases = cases(cluster, &world, Act::Hold, SIDES, scenario);
     at_once(cases, |case| {
         let other = world.hidden_host(&cluster.url(&world.database));
         let run = case.start();
