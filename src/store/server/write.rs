@@ -244,8 +244,14 @@ impl ServerStore {
         guards: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
     ) -> StoreResult<Fenced> {
         self.begin(self.patience());
+        let mut refused = false;
+        let mut noting = |open: &mut dyn Guards| {
+            let done = guards(open);
+            refused = done.is_err();
+            done
+        };
         let done = loop {
-            match self.settle_within(claim, settlement, guards) {
+            match self.settle_within(claim, settlement, &mut noting) {
                 Err(fault) if fault.may_pass() && Instant::now() + SETTLE_PAUSE < self.until => {
                     std::thread::sleep(SETTLE_PAUSE);
                 }
@@ -264,8 +270,16 @@ impl ServerStore {
             }
             Err(fault) => {
                 let why = fault.tell(self.place());
-                // It is tried once more without its output.
-                if matches!(why, StoreError::Full(_)) && settlement.output.is_some() {
+                let fails = match &why {
+                    // A guard that could not be asked has refused nothing.
+                    StoreError::Unreachable(_) | StoreError::Busy(_) | StoreError::ReadOnly(_) => {
+                        false
+                    }
+                    // It is tried once more without its output.
+                    StoreError::Full(_) if settlement.output.is_some() => true,
+                    _ => refused,
+                };
+                if fails {
                     return Err(why);
                 }
                 match pending::write(&self.paths, claim, settlement, true) {
