@@ -45,6 +45,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('stats', 'stats', [CompletionResultType]::ParameterValue, 'Show counts, how long commands take, and suggested timeouts')
             [CompletionResult]::new('gc', 'gc', [CompletionResultType]::ParameterValue, 'Delete what has expired and what is left over')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for trouble with the store, and say what to do about it')
+            [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Make the tables of a store on a PostgreSQL server')
+            [CompletionResult]::new('sync', 'sync', [CompletionResultType]::ParameterValue, 'Deliver results that a server has missed while it was away')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Print records with their outputs as JSON lines')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Read the records of an export from stdin')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print shell completions')
@@ -92,6 +94,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'Store at most this much output [default: 16MiB]')
             [CompletionResult]::new('--on-replay', '--on-replay', [CompletionResultType]::ParameterName, 'Whether a replay prints the output [default: print]')
             [CompletionResult]::new('--on-caller-loss', '--on-caller-loss', [CompletionResultType]::ParameterName, 'What to do when the caller goes away [default: finish]')
+            [CompletionResult]::new('--lease', '--lease', [CompletionResultType]::ParameterName, 'On a server: how long a silent owner counts as alive [default: 60s]')
             [CompletionResult]::new('--report', '--report', [CompletionResultType]::ParameterName, 'Write that object to a file, without the streams')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Append one JSON line about the decision to a file')
             [CompletionResult]::new('--on-unknown', '--on-unknown', [CompletionResultType]::ParameterName, 'Run this when an outcome has become unknown')
@@ -258,6 +261,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'Store at most this much output [default: 16MiB]')
             [CompletionResult]::new('--on-replay', '--on-replay', [CompletionResultType]::ParameterName, 'Whether a replay prints the output [default: print]')
             [CompletionResult]::new('--on-caller-loss', '--on-caller-loss', [CompletionResultType]::ParameterName, 'What to do when the caller goes away [default: finish]')
+            [CompletionResult]::new('--lease', '--lease', [CompletionResultType]::ParameterName, 'On a server: how long a silent owner counts as alive [default: 60s]')
             [CompletionResult]::new('--report', '--report', [CompletionResultType]::ParameterName, 'Write that object to a file, without the streams')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Append one JSON line about the decision to a file')
             [CompletionResult]::new('--on-unknown', '--on-unknown', [CompletionResultType]::ParameterName, 'Run this when an outcome has become unknown')
@@ -348,6 +352,25 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;doctor' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;init' {
+            [CompletionResult]::new('--role', '--role', [CompletionResultType]::ParameterName, 'With --print-sql: also let this role use the tables')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
+            [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
+            [CompletionResult]::new('--print-sql', '--print-sql', [CompletionResultType]::ParameterName, 'Print the statements instead, for whoever may execute them')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;sync' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')

@@ -42,6 +42,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand stats 'Show counts, how long commands take, and suggested timeouts'
             cand gc 'Delete what has expired and what is left over'
             cand doctor 'Look for trouble with the store, and say what to do about it'
+            cand init 'Make the tables of a store on a PostgreSQL server'
+            cand sync 'Deliver results that a server has missed while it was away'
             cand export 'Print records with their outputs as JSON lines'
             cand import 'Read the records of an export from stdin'
             cand completions 'Print shell completions'
@@ -88,6 +90,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
             cand --on-caller-loss 'What to do when the caller goes away [default: finish]'
+            cand --lease 'On a server: how long a silent owner counts as alive [default: 60s]'
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
@@ -245,6 +248,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
             cand --on-caller-loss 'What to do when the caller goes away [default: finish]'
+            cand --lease 'On a server: how long a silent owner counts as alive [default: 60s]'
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
@@ -328,6 +332,23 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;doctor'= {
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;init'= {
+            cand --role 'With --print-sql: also let this role use the tables'
+            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --print-sql 'Print the statements instead, for whoever may execute them'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;sync'= {
             cand --store 'The store''s file [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'

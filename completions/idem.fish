@@ -46,6 +46,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "explain" -d 'Show what is
 complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Show counts, how long commands take, and suggested timeouts'
 complete -c idem -n "__fish_idem_needs_command" -f -a "gc" -d 'Delete what has expired and what is left over'
 complete -c idem -n "__fish_idem_needs_command" -f -a "doctor" -d 'Look for trouble with the store, and say what to do about it'
+complete -c idem -n "__fish_idem_needs_command" -f -a "init" -d 'Make the tables of a store on a PostgreSQL server'
+complete -c idem -n "__fish_idem_needs_command" -f -a "sync" -d 'Deliver results that a server has missed while it was away'
 complete -c idem -n "__fish_idem_needs_command" -f -a "export" -d 'Print records with their outputs as JSON lines'
 complete -c idem -n "__fish_idem_needs_command" -f -a "import" -d 'Read the records of an export from stdin'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print shell completions'
@@ -95,6 +97,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l on-replay -d 'Whether 
 silent\t''"
 complete -c idem -n "__fish_idem_using_subcommand run" -l on-caller-loss -d 'What to do when the caller goes away [default: finish]' -r -f -a "finish\t''
 kill\t''"
+complete -c idem -n "__fish_idem_using_subcommand run" -l lease -d 'On a server: how long a silent owner counts as alive [default: 60s]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l report -d 'Write that object to a file, without the streams' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l log -d 'Append one JSON line about the decision to a file' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l on-unknown -d 'Run this when an outcome has become unknown' -r
@@ -228,6 +231,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l on-replay -d 'Whether 
 silent\t''"
 complete -c idem -n "__fish_idem_using_subcommand key" -l on-caller-loss -d 'What to do when the caller goes away [default: finish]' -r -f -a "finish\t''
 kill\t''"
+complete -c idem -n "__fish_idem_using_subcommand key" -l lease -d 'On a server: how long a silent owner counts as alive [default: 60s]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l report -d 'Write that object to a file, without the streams' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l log -d 'Append one JSON line about the decision to a file' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l on-unknown -d 'Run this when an outcome has become unknown' -r
@@ -293,6 +297,17 @@ complete -c idem -n "__fish_idem_using_subcommand doctor" -l config -d 'The conf
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand init" -l role -d 'With --print-sql: also let this role use the tables' -r
+complete -c idem -n "__fish_idem_using_subcommand init" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand init" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand init" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand init" -l print-sql -d 'Print the statements instead, for whoever may execute them'
+complete -c idem -n "__fish_idem_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand sync" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand sync" -l config -d 'The configuration, or /dev/null for none' -r -F
+complete -c idem -n "__fish_idem_using_subcommand sync" -l profile -d 'Use this profile of the configuration' -r
+complete -c idem -n "__fish_idem_using_subcommand sync" -l json -d 'Print JSON'
+complete -c idem -n "__fish_idem_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand export" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand export" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand export" -l config -d 'The configuration, or /dev/null for none' -r -F
@@ -318,7 +333,7 @@ function __fish_idem_live
     set -l typed (commandline -ct | string replace -r -- '^--[a-z-]+=' '')
     command idem __complete $argv[1] "=$typed" $words[2..-1] 2>/dev/null
 end
-complete -c idem -n "not __fish_seen_subcommand_from run status log output wait resolve approve reject forget key batch task breaker explain stats gc doctor export import completions man" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "not __fish_seen_subcommand_from run status log output wait resolve approve reject forget key batch task breaker explain stats gc doctor init sync export import completions man" -l profile -x -a "(__fish_idem_live profiles)"
 complete -c idem -n "__fish_idem_using_subcommand run" -s k -l key -x -a "(__fish_idem_live keys)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l scope -x -a "(__fish_idem_live scopes)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l task -x -a "(__fish_idem_live tasks)"
@@ -365,6 +380,8 @@ complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -x -a "(__fish
 complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -x -a "(__fish_idem_live profiles)"
 complete -c idem -n "__fish_idem_using_subcommand gc" -l profile -x -a "(__fish_idem_live profiles)"
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand init" -l profile -x -a "(__fish_idem_live profiles)"
+complete -c idem -n "__fish_idem_using_subcommand sync" -l profile -x -a "(__fish_idem_live profiles)"
 complete -c idem -n "__fish_idem_using_subcommand export" -f -a "(__fish_idem_live here)"
 complete -c idem -n "__fish_idem_using_subcommand export" -l scope -x -a "(__fish_idem_live scopes)"
 complete -c idem -n "__fish_idem_using_subcommand export" -l profile -x -a "(__fish_idem_live profiles)"

@@ -79,7 +79,7 @@ pub fn run(words: &Words) -> Result<i32> {
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
-    counting::outcome(&location.beside("-counts"), &plan.name.scope, &outcome);
+    counting::outcome(&location, &plan.name.scope, &outcome);
     let derived = named.source == KeySource::Derived;
     let code = finish(&mut call, outcome, derived);
     call.tell_of_lost();

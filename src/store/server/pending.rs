@@ -334,7 +334,7 @@ mod tests {
                 }],
             };
             let path = write(&paths, &claim, &settlement, true).expect("written");
-            assert_eq!(list(&paths).expect("listed"), [path.clone()]);
+            assert_eq!(list(&paths).expect("listed"), std::slice::from_ref(&path));
             let text = fs::read(path).expect("there");
             let read = from_json(serde_json::from_slice(&text).expect("JSON"));
             assert_eq!(read, Some((claim.clone(), settlement)));
