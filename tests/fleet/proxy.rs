@@ -1,5 +1,6 @@
 //! A TCP proxy before a server that does something at one message of one run.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,8 @@ use std::thread;
 pub enum At {
     /// Before a message of the client is handed on.
     Request,
+    /// When it has been handed on, before there is an answer.
+    Sent,
     /// When the server's answer to it has come, before that is handed on.
     Reply,
 }
@@ -134,7 +137,8 @@ impl Link {
     }
 
     fn requests(&self) {
-        pump(&self.client, &self.upstream, || {
+        let after = Cell::new(None);
+        let before = || {
             let mut state = self.proxy.state();
             let number = state.seen;
             state.seen += 1;
@@ -142,18 +146,24 @@ impl Link {
             drop(state);
             match planned {
                 Some((_, At::Request, act)) => self.act(act),
+                Some((_, At::Sent, act)) => {
+                    after.set(Some(act));
+                    true
+                }
                 Some((_, At::Reply, act)) => {
                     *self.flow() = Flow::Act(act);
                     true
                 }
                 None => self.goes_on(),
             }
-        });
+        };
+        let sent = || after.take().is_none_or(|act| self.act(act));
+        pump(&self.client, &self.upstream, before, sent);
         self.close();
     }
 
     fn replies(&self) {
-        pump(&self.upstream, &self.client, || {
+        let before = || {
             let flow = *self.flow();
             match flow {
                 Flow::Act(act) => {
@@ -162,7 +172,8 @@ impl Link {
                 }
                 _ => self.goes_on(),
             }
-        });
+        };
+        pump(&self.upstream, &self.client, before, || true);
         // A server that is gone is not told of by one that hangs.
         if self.goes_on() {
             self.close();
@@ -215,14 +226,19 @@ impl Link {
 }
 
 /// Hands on what comes, as long as it may be.
-fn pump(mut from: &TcpStream, mut to: &TcpStream, mut may: impl FnMut() -> bool) {
+fn pump(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    before: impl Fn() -> bool,
+    after: impl Fn() -> bool,
+) {
     let mut chunk = vec![0; 1 << 16];
     loop {
         let length = match from.read(&mut chunk) {
             Ok(0) | Err(_) => return,
             Ok(length) => length,
         };
-        if !may() || to.write_all(&chunk[..length]).is_err() {
+        if !before() || to.write_all(&chunk[..length]).is_err() || !after() {
             return;
         }
     }

@@ -96,11 +96,16 @@ impl ServerStore {
         let waiting =
             list(&self.paths).map_err(|error| unreadable(self.paths.directory(), &error))?;
         let mut deliveries = Vec::new();
+        let mut trouble = None;
         for path in waiting {
-            deliveries.extend(self.deliver_one(&path)?);
+            match self.deliver_one(&path) {
+                Ok(delivery) => deliveries.extend(delivery),
+                // One that cannot be read must not keep the others back.
+                Err(error) => trouble = Some(error),
+            }
         }
         self.drop_spent();
-        Ok(deliveries)
+        trouble.map_or(Ok(deliveries), Err)
     }
 
     fn deliver_one(&mut self, path: &Path) -> StoreResult<Option<Delivery>> {
