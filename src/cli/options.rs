@@ -399,7 +399,7 @@ pub const GLOBAL: &[Opt] = &[
     opt(
         "store",
         Takes::File("PATH"),
-        "The store's file [env: IDEM_STORE]",
+        "The store: a file, or postgres://… [env: IDEM_STORE]",
     ),
     opt(
         "config",

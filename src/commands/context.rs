@@ -25,6 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How many events are read at a time.
 const EVENTS_A_PAGE: u32 = 1000;
@@ -114,22 +115,23 @@ impl Context {
 
 /// Where the store is, by option, environment or configuration.
 pub fn location(layers: &Layers<'_>) -> Result<Location> {
+    // One that is not needed must be right as well.
+    let lease = place::lease(layers).map_err(|e| anyhow!(e))?;
     Ok(match place::store(layers).map_err(|e| anyhow!(e))? {
         GivenStore::File { path, default } => Location::File { path, default },
-        GivenStore::Server { url, from } => server(layers, &url, &from)?,
+        GivenStore::Server { url, from } => server(layers, &url, &from, lease)?,
     })
 }
 
 /// A server, and what this machine keeps for it: a directory of the user's own for each.
 #[cfg(feature = "postgres")]
-fn server(layers: &Layers<'_>, url: &str, from: &str) -> Result<Location> {
+fn server(layers: &Layers<'_>, url: &str, from: &str, lease: Duration) -> Result<Location> {
     let environment = |name: &str| layers.variable(name);
     let target = Target::parse(url, &environment).map_err(|e| anyhow!("{from}: {e}"))?;
     let state = place::state_directory(layers).map_err(|e| anyhow!(e))?;
     let local = state
         .join(format!("postgres-{}", target.digest()))
         .join("store");
-    let lease = place::lease(layers).map_err(|e| anyhow!(e))?;
     Ok(Location::Server(Box::new(ServerPlace {
         target,
         local,
@@ -138,7 +140,7 @@ fn server(layers: &Layers<'_>, url: &str, from: &str) -> Result<Location> {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn server(_layers: &Layers<'_>, _url: &str, from: &str) -> Result<Location> {
+fn server(_: &Layers<'_>, _: &str, from: &str, _: Duration) -> Result<Location> {
     Err(anyhow!(
         "{from}: this idem was built without servers; name a file, or build it with the feature postgres"
     ))

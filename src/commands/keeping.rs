@@ -330,14 +330,19 @@ fn recording_of(output: &NewOutput) -> Option<Recording> {
     }
 }
 
-/// The bytes of a stored output.
-pub fn open_output(store: &mut Option<AnyStore>, output: Option<&OutputRef>) -> Option<Recording> {
-    let store = store.as_mut()?.port();
-    match store.open_output(output?) {
-        Ok(OpenOutput::Inline(bytes)) => Some(Recording::from_bytes(bytes)),
-        Ok(OpenOutput::File(file)) => Some(Recording::from_file(file)),
-        Ok(OpenOutput::Nothing) | Err(_) => None,
-    }
+/// The bytes of a stored output; nothing where there is none, or none any more.
+pub fn open_output(
+    store: &mut Option<AnyStore>,
+    output: Option<&OutputRef>,
+) -> StoreResult<Option<Recording>> {
+    let (Some(store), Some(output)) = (store, output) else {
+        return Ok(None);
+    };
+    Ok(match store.port().open_output(output)? {
+        OpenOutput::Inline(bytes) => Some(Recording::from_bytes(bytes)),
+        OpenOutput::File(file) => Some(Recording::from_file(file)),
+        OpenOutput::Nothing => None,
+    })
 }
 
 /// A batch's present name, minted on first use.

@@ -98,7 +98,7 @@ pub fn read(text: &str) -> Result<BTreeMap<Series, f64>, String> {
             None => {
                 let (series, value) = sample(line)?;
                 let counts = family.kind.as_deref() == Some("counter");
-                if family.kind.is_none() || counts && (value < 0.0 || value.is_nan()) {
+                if family.kind.is_none() || counts && (value.is_nan() || value < 0.0) {
                     return wrong("a sample without a type, or a counter below 0");
                 }
                 family.samples += 1;
@@ -124,12 +124,8 @@ fn lint(name: &str, kind: &str) -> Result<(), String> {
     if !is_name(name, ":") || name.contains(':') || name.contains(|c: char| c.is_ascii_uppercase())
     {
         Err(format!("{name} is no name in lower case"))
-    } else if !["gauge", "counter"].contains(&kind) {
+    } else if !["gauge", "counter"].contains(&kind) || counts != name.ends_with("_total") {
         Err(format!("{name} is a {kind}"))
-    } else if counts != name.ends_with("_total") {
-        Err(format!(
-            "{name} is a {kind}, and _total ends counters alone"
-        ))
     } else if words.last().is_some_and(|last| reserved.contains(last)) {
         Err(format!("{name} ends like a part of a histogram"))
     } else if words

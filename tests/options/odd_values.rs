@@ -255,7 +255,7 @@ fn odd_values(option: &str, kind: &str) -> Vec<OsString> {
         (_, "TEMPLATE") => &[NO_TEMPLATE],
         (_, "STATES") => &[NO_STATES],
         ("config" | "key-file" | "stdout", _) => &[NO_FILE],
-        (_, "CMD" | "FILE" | "PATH" | "TEXT") => &[EMPTY],
+        (_, "CMD" | "FILE" | "PATH" | "TEXT" | "ROLE") => &[EMPTY],
         (_, words) if words.contains('|') => &[NO_WORD],
         _ => panic!("--{option}: which values of kind {kind} are odd?"),
     };
