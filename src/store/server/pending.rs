@@ -19,14 +19,19 @@ use crate::store::transitions::settle;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use serde_json::{Value, json};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What stands between the local name and the nonce.
 const INFIX: &str = "-pending-";
+
+/// How long another process that delivers a result is waited for, and how often it is looked at.
+const OTHERS_LIMIT: Duration = Duration::from_secs(5);
+const OTHERS_PAUSE: Duration = Duration::from_millis(10);
 
 /// The name of a file that is being written ends so.
 const UNFINISHED: &str = ".part";
@@ -90,8 +95,8 @@ pub fn nonces(paths: &Paths) -> io::Result<Vec<Nonce>> {
 }
 
 impl ServerStore {
-    /// Delivers what waits on this machine. One that another process delivers at this moment is passed
-    /// over.
+    /// Delivers what waits on this machine. One that another process delivers at this moment is waited for,
+    /// though not for long.
     pub fn deliver(&mut self) -> StoreResult<Vec<Delivery>> {
         let waiting =
             list(&self.paths).map_err(|error| unreadable(self.paths.directory(), &error))?;
@@ -114,7 +119,7 @@ impl ServerStore {
             file => file.map_err(|error| unreadable(path, &error))?,
         };
         // Held until the file is gone: of two that deliver at once the second would upload for nothing.
-        if file.try_lock().is_err() {
+        if !locked(&file) {
             return Ok(None);
         }
         let text = match fs::read(path) {
@@ -175,6 +180,20 @@ impl ServerStore {
     ) -> Result<Fenced, Fault> {
         let done = self.write(true, |tx| settle::settle(tx, claim, settlement, guards))?;
         Ok(done.value)
+    }
+}
+
+/// Takes a waiting result for this process, which another may be about to deliver.
+fn locked(file: &File) -> bool {
+    let until = Instant::now() + OTHERS_LIMIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return true,
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(OTHERS_PAUSE);
+            }
+            Err(_) => return false,
+        }
     }
 }
 
