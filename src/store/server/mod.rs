@@ -7,6 +7,7 @@
 mod body;
 mod buffer;
 mod fault;
+mod health;
 mod lease;
 mod output;
 mod pending;
@@ -17,6 +18,8 @@ mod rows;
 mod schema;
 mod write;
 
+pub use health::{Health, OLDEST_VERSION};
+pub use lease::RENEWALS_A_LEASE;
 pub use schema::{grants, known as newest, script};
 
 use crate::domain::name::{Generation, Nonce, OpName, Scope};
