@@ -18,7 +18,7 @@ set edit:completion:arg-completer[idem] = {|@words|
     }
     var completions = [
         &'idem'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
@@ -42,6 +42,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand stats 'Show counts, how long commands take, and suggested timeouts'
             cand gc 'Delete what has expired and what is left over'
             cand doctor 'Look for trouble with the store, and say what to do about it'
+            cand init 'Make the tables of a store on a PostgreSQL server'
+            cand sync 'Deliver results that a server has missed while it was away'
             cand export 'Print records with their outputs as JSON lines'
             cand import 'Read the records of an export from stdin'
             cand completions 'Print shell completions'
@@ -88,10 +90,11 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
             cand --on-caller-loss 'What to do when the caller goes away [default: finish]'
+            cand --lease 'On a server: how long a silent owner counts as alive [default: 60s]'
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --probe-first 'Ask the probe even when there is no record'
@@ -119,7 +122,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --task 'Only the steps of this task'
             cand --since 'Only what changed since then'
             cand --limit 'At most this many [default: 50, with --json all]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --watch 'Show it anew whenever something changes'
@@ -131,7 +134,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;log'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --follow 'Then print new events as they come'
@@ -142,7 +145,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;output'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --attempt 'Attempt N of the latest generation, or of G'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --stderr 'The standard error instead'
@@ -153,7 +156,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;wait'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --wait 'Wait at most this long, then end with 120'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print one JSON object instead of the streams'
@@ -164,7 +167,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --stdout 'What a replay prints; - for stdin'
             cand --exit-code 'What a replay ends with [default: 0, with --failed 1]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --succeeded 'It happened: replay it from now on'
@@ -177,7 +180,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --note 'Why, for the ledger'
             cand --generation 'Only this proposal, by the generation that status shows'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --yes 'Do not ask: it has been looked at'
@@ -188,7 +191,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --note 'Why, for the ledger'
             cand --generation 'Only this proposal, by the generation that status shows'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --yes 'Do not ask: it has been looked at'
@@ -197,7 +200,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;forget'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --force 'Also those that are running, unknown or held'
@@ -245,10 +248,11 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --max-output 'Store at most this much output [default: 16MiB]'
             cand --on-replay 'Whether a replay prints the output [default: print]'
             cand --on-caller-loss 'What to do when the caller goes away [default: finish]'
+            cand --lease 'On a server: how long a silent owner counts as alive [default: 60s]'
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --probe-first 'Ask the probe even when there is no record'
@@ -271,7 +275,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;batch'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --rotate 'Mint a new random name'
@@ -282,7 +286,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --retries 'With open: retries of all its steps together'
             cand --deadline 'With open: when all of it must be over'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'With show: print JSON'
@@ -291,7 +295,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;breaker'= {
             cand --cooldown 'How long it then stays open [default: 30s]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --reset 'Close it: let everyone in'
@@ -301,7 +305,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;explain'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -311,7 +315,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;stats'= {
             cand --scope 'Only this scope [env: IDEM_SCOPE]'
             cand --since 'Only since then, by the hour, 31 days back at most'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -320,7 +324,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;gc'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -328,7 +332,24 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;doctor'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --json 'Print JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;init'= {
+            cand --role 'With --print-sql: also let this role use the tables'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
+            cand --config 'The configuration, or /dev/null for none'
+            cand --profile 'Use this profile of the configuration'
+            cand --print-sql 'Print the statements instead, for whoever may execute them'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;sync'= {
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -337,14 +358,14 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;export'= {
             cand --scope 'Only this scope [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;import'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --overwrite 'Replace records that are there, unless they are running'
@@ -353,14 +374,14 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;completions'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;man'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'

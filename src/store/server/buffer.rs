@@ -42,6 +42,8 @@ struct Found {
     /// None where there was none.
     version: Option<i64>,
     has_outputs: bool,
+    /// The claim that runs, which may hold permits.
+    running: Option<Nonce>,
 }
 
 /// What becomes of the record.
@@ -93,6 +95,7 @@ impl<'s> Buffer<'s> {
     /// Writes everything. Nothing of it has happened after an error, unless the connection was lost.
     pub fn commit(&mut self) -> Tried<Applied> {
         let guards: Vec<&Guard> = self.guards.iter().filter(|guard| guard.changed).collect();
+        let freed = self.freed().copied();
         let sql = self.sql();
         let sql = self.store.within(&sql);
         let record = match &self.operation {
@@ -179,6 +182,7 @@ impl<'s> Buffer<'s> {
             ),
             Param::TextArray(states.iter().map(|state| state.as_deref()).collect()),
             Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
+            Param::Bytes(freed.as_ref().map(|nonce| &nonce.0[..])),
         ];
         let (written, warnings) =
             self.store
@@ -203,7 +207,20 @@ impl<'s> Buffer<'s> {
             Some(Write::Delete) => DELETE,
             None => NOTHING,
         };
-        format!("WITH {DURABLE}, op AS ({operation}){REST}")
+        let freed = self.freed().map_or("", |_| FREED);
+        format!("WITH {DURABLE}, op AS ({operation}){freed}{REST}")
+    }
+
+    /// The claim that runs no more with this transaction.
+    fn freed(&self) -> Option<&Nonce> {
+        let running = self.found.as_ref()?.running.as_ref()?;
+        let goes_on = match self.operation.as_ref()? {
+            Write::Insert(stored) | Write::Update(stored) => {
+                stored.record.state == State::Running && stored.record.nonce == *running
+            }
+            Write::Delete => false,
+        };
+        (!goes_on).then_some(running)
     }
 
     /// Whether the last statement took place whose reply was lost. Asked over another connection.
@@ -265,6 +282,10 @@ const DELETE: &str = "DELETE FROM @operation USING durable \
 
 const NOTHING: &str = "SELECT 1 FROM durable";
 
+/// The permits of a claim end with it.
+const FREED: &str =
+    ", freed AS (DELETE FROM @permit WHERE nonce = $30 AND EXISTS (SELECT FROM op))";
+
 /// Everything else happens only if the record was still the one that was read. A guard that has changed
 /// undoes all of it, with an error that nothing else here can raise.
 const REST: &str = ", \
@@ -304,10 +325,13 @@ impl Tx for Buffer<'_> {
             Some(found) => (Some(found.stored), Some(found.version), found.has_outputs),
             None => (None, None, false),
         };
+        let record = stored.as_ref().map(|stored| &stored.record);
+        let running = record.filter(|record| record.state == State::Running);
         self.found = Some(Found {
             name: name.clone(),
             version,
             has_outputs,
+            running: running.map(|record| record.nonce),
         });
         Ok(stored)
     }

@@ -74,8 +74,6 @@ pub struct ServerStore {
     until: Instant,
     /// Until when settling is tried, if the call has a deadline.
     deadline: Option<Instant>,
-    /// A permit of a bulkhead was taken.
-    holds_permit: bool,
     heart: Option<Heart>,
     /// Outputs that are on the server already.
     uploaded: HashSet<(Nonce, u32)>,
@@ -101,7 +99,6 @@ impl ServerStore {
             client: None,
             until: Instant::now(),
             deadline: None,
-            holds_permit: false,
             heart: None,
             uploaded: HashSet::new(),
             spent: Vec::new(),

@@ -52,9 +52,7 @@ impl ServerStore {
             Param::Float8(Some(self.lease_seconds())),
         ];
         // Where the reply is lost, the one that was taken for nothing runs out.
-        let taken = !self.ask(&sql, &params)?.is_empty();
-        self.holds_permit |= taken;
-        Ok(taken)
+        Ok(!self.ask(&sql, &params)?.is_empty())
     }
 
     fn taken_permits(&mut self, bulkhead: &str, permits: i32) -> Tried<u32> {
@@ -72,11 +70,9 @@ impl ServerStore {
         Ok(permits.saturating_sub(self.taken_permits(bulkhead, slots)?))
     }
 
-    /// Gives back what a claim holds.
+    /// Gives back what was taken for a claim that was not made; that of one that was ends with it.
     pub(super) fn drop_permit(&mut self, nonce: &Nonce) -> Tried<()> {
         let sql = self.within("DELETE FROM @permit WHERE nonce = $1");
-        self.ask(&sql, &[Param::Bytes(Some(&nonce.0))])?;
-        self.holds_permit = false;
-        Ok(())
+        self.ask(&sql, &[Param::Bytes(Some(&nonce.0))]).map(drop)
     }
 }

@@ -161,13 +161,7 @@ impl ServerStore {
         // The lease is kept up until here: others must not take a slow upload for an end.
         self.heart = None;
         match done {
-            Ok(fenced) => {
-                if self.holds_permit {
-                    // One that stays runs out with its lease.
-                    let _ = self.drop_permit(&claim.nonce);
-                }
-                Ok(fenced)
-            }
+            Ok(fenced) => Ok(fenced),
             Err(fault) if fault.is_connection_lost() || matches!(fault, Fault::RaceLost) => {
                 let why = fault.tell(self.place());
                 match pending::write(&self.paths, claim, settlement) {
