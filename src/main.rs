@@ -25,8 +25,8 @@ extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     // Nothing is freed on the way out.
     match parse(&arguments) {
         Ok(Typed::Text(text)) => commands::leave(ended(print(text).map(|()| 0))),
-        Ok(Typed::Verb { verb, matches }) => {
-            commands::leave(ended(commands::call(verb, &matches)));
+        Ok(Typed::Verb { verb, words }) => {
+            commands::leave(ended(commands::call(verb, &words)));
         }
         Err(usage) => commands::leave(ended(Err(usage))),
     }

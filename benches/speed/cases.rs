@@ -1,5 +1,6 @@
 //! What is measured, and against what.
 
+use crate::large;
 use crate::process::{Crowd, run, run_all, run_read};
 use crate::table::{Calls, Row, percentile};
 use std::cell::Cell;
@@ -14,6 +15,9 @@ pub const FLOOR: &str = "--floor";
 const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 const TRUE: &str = "/bin/true";
 const MIB: u64 = 1024 * 1024;
+
+/// What is replayed: a hundred bytes.
+const PRINTED: [&str; 3] = ["sh", "-c", "printf '%099d\\n' 0"];
 
 /// How much is done.
 #[derive(Debug, Clone, Copy)]
@@ -112,9 +116,30 @@ impl<'a> Bench<'a> {
         quick.chain(crowds).chain(bulk).collect()
     }
 
+    /// A replay among very many operations beside one among few, each of another key.
+    pub fn run_large(&self) -> Vec<Row> {
+        const STORES: [(&str, u64); 2] = [("few", 1_000), ("many", 10_000_000)];
+        for (store, operations) in STORES {
+            run(&mut self.idem(store, "k", &PRINTED));
+            large::fill(&self.home.join(store).join("idem/idem.db"), operations);
+        }
+        let replay = |(store, operations): (&'static str, u64)| {
+            move |bench: &Bench<'_>| {
+                // Far apart, so that no replay finds its pages at hand from the one before.
+                let number = bench.new_number() * 7_919_993 % operations + 1;
+                bench.idem(store, &format!("key-{number}"), &PRINTED)
+            }
+        };
+        let row = Row::new("replay among 10 M", "replay among 1 k", Some(1.1));
+        let mut case = Case::new(row, replay(STORES[1]), replay(STORES[0]));
+        for _ in 0..self.sizes.rounds {
+            case.round(self);
+        }
+        vec![case.end(self)]
+    }
+
     fn quick(&self) -> Vec<Case> {
-        let printed = ["sh", "-c", "printf '%099d\\n' 0"];
-        let replay = move |bench: &Bench<'_>| bench.idem("replay", "k", &printed);
+        let replay = move |bench: &Bench<'_>| bench.idem("replay", "k", &PRINTED);
         run(&mut replay(self));
         let mut cases = vec![
             Case::new(
@@ -132,7 +157,7 @@ impl<'a> Bench<'a> {
             let hit = move |bench: &Bench<'_>| {
                 let mut command = bench.command(&bkt);
                 command.env("TMPDIR", bench.home).args(["--ttl=1d", "--"]);
-                command.args(printed);
+                command.args(PRINTED);
                 command
             };
             run(&mut hit(self));
@@ -234,8 +259,12 @@ impl<'a> Bench<'a> {
     }
 
     fn new_key(&self) -> String {
+        format!("key-{}", self.new_number())
+    }
+
+    fn new_number(&self) -> u64 {
         self.keys.set(self.keys.get() + 1);
-        format!("key-{}", self.keys.get())
+        self.keys.get()
     }
 
     /// An empty directory of this name.

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench               everything, about two minutes
 //! cargo bench -- --short    a quick look: fewer rounds, smaller outputs
+//! cargo bench -- --large    nothing but a replay among ten million operations; needs 8 GiB of disk
 //! ```
 //!
 //! Every round runs all cases, each right beside its yardstick, so that whatever else loads the machine
@@ -10,6 +11,7 @@
 //! of the rounds' own ratios. Only ratios within one run can be compared.
 
 mod cases;
+mod large;
 mod process;
 mod table;
 
@@ -29,6 +31,10 @@ fn main() {
     let home =
         tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the stores");
     let bench = Bench::new(home.path(), if short { Sizes::SHORT } else { Sizes::FULL });
-    let rows = bench.run();
+    let large = arguments.iter().any(|argument| argument == "--large");
+    let rows = match large {
+        true => bench.run_large(),
+        false => bench.run(),
+    };
     table::print(&rows, bench.counts_calls());
 }

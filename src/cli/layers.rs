@@ -4,8 +4,8 @@ use super::config::{Config, Setting};
 use super::options::{GLOBAL, Opt, Takes};
 use super::parse::run_options;
 use super::settings::UsageError;
+use super::words::{Words, flag, value};
 use crate::domain::secret;
-use clap::ArgMatches;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -65,7 +65,7 @@ pub struct Effective {
 
 /// All layers of one call.
 pub struct Layers<'a> {
-    matches: &'a ArgMatches,
+    words: &'a Words,
     env: &'a dyn Fn(&str) -> Option<OsString>,
     config: Option<Config>,
 }
@@ -73,21 +73,17 @@ pub struct Layers<'a> {
 impl<'a> Layers<'a> {
     /// Reads the configuration, if there is one.
     pub fn read(
-        matches: &'a ArgMatches,
+        words: &'a Words,
         env: &'a dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Layers<'a>, UsageError> {
-        let named = |name: &str| typed_value(matches, name);
+        let named = |name: &str| value(words, name).map(OsString::as_os_str);
         let config = Config::read(named("config"), named("profile"), env)?;
-        Ok(Layers {
-            matches,
-            env,
-            config,
-        })
+        Ok(Layers { words, env, config })
     }
 
     /// What was typed.
-    pub fn matches(&self) -> &'a ArgMatches {
-        self.matches
+    pub fn words(&self) -> &'a Words {
+        self.words
     }
 
     /// A variable of the environment.
@@ -97,7 +93,7 @@ impl<'a> Layers<'a> {
 
     /// An option's value, from the first layer that has one.
     pub fn get(&self, name: &str) -> Option<Given<'_>> {
-        if let Some(value) = typed_value(self.matches, name) {
+        if let Some(value) = value(self.words, name) {
             return Some(Given {
                 value: value.into(),
                 origin: Origin::Option,
@@ -130,7 +126,7 @@ impl<'a> Layers<'a> {
     }
 
     fn switch(&self, name: &str) -> Option<(bool, Origin<'_>)> {
-        if matches!(self.matches.try_get_one::<bool>(name), Ok(Some(true))) {
+        if flag(self.words, name) {
             return Some((true, Origin::Option));
         }
         match self.config.as_ref()?.get(name)? {
@@ -196,16 +192,6 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// A value on the command line, of any bytes or one of several words. A verb without such an option has
-/// none.
-fn typed_value<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a OsStr> {
-    if let Ok(value) = matches.try_get_one::<OsString>(name) {
-        return value.map(OsString::as_os_str);
-    }
-    let word = matches.try_get_one::<String>(name).ok().flatten();
-    word.map(OsStr::new)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,18 +202,18 @@ mod tests {
 
     fn with_layers<T>(line: &str, env: &[(&str, &str)], look: impl FnOnce(&Layers<'_>) -> T) -> T {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let Ok(Typed::Verb { matches, .. }) = parse(&arguments) else {
+        let Ok(Typed::Verb { words, .. }) = parse(&arguments) else {
             panic!("{line}");
         };
         let env = |name: &str| {
             let found = env.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let profile = matches.get_one::<OsString>("profile");
+        let profile = value(&words, "profile");
         let profile = profile.map(|name| name.to_str().expect("text").to_owned());
         let config = Config::of_text("/c.toml", TEXT, profile).expect("a configuration");
         look(&Layers {
-            matches: &matches,
+            words: &words,
             env: &env,
             config: Some(config),
         })

@@ -29,3 +29,4 @@ pub mod values;
 pub mod verbs;
 pub mod view;
 pub mod when;
+pub mod words;

@@ -3,12 +3,10 @@
 
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
 
 /// The one option with a second name.
-const BULKHEAD: &str = "bulkhead";
-const BULKHEAD_ALIAS: &str = "limit";
+pub const BULKHEAD: &str = "bulkhead";
+pub const BULKHEAD_ALIAS: &str = "limit";
 
 /// How an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -496,33 +494,10 @@ pub fn global_args(everyday: bool) -> impl Iterator<Item = Arg> {
 
 /// Adds the options of `groups` to a command.
 pub fn add_groups(command: Command, groups: &[&Group]) -> Command {
-    add_some(command, groups, |_| true)
-}
-
-/// Adds those options of `groups` that occur among `words`, or may: for the words given, the command
-/// reads as if all were there.
-pub fn add_typed(command: Command, groups: &[&Group], words: &[OsString]) -> Command {
-    add_some(command, groups, |option| {
-        words.iter().any(|word| may_name(word.as_bytes(), option))
+    groups.iter().fold(command, |command, group| {
+        let options = group.options.iter();
+        command.args(options.map(|option| to_arg(group.heading, option)))
     })
-}
-
-fn add_some(mut command: Command, groups: &[&Group], wanted: impl Fn(&Opt) -> bool) -> Command {
-    for group in groups {
-        for option in group.options.iter().filter(|option| wanted(option)) {
-            command = command.arg(to_arg(group.heading, option));
-        }
-    }
-    command
-}
-
-/// Letters can be typed in one word, so every such word may name every option that has a letter.
-fn may_name(word: &[u8], option: &Opt) -> bool {
-    let Some(long) = word.strip_prefix(b"--") else {
-        return option.short.is_some() && word.starts_with(b"-");
-    };
-    let name = long.split(|byte| *byte == b'=').next().unwrap_or(long);
-    name == option.long.as_bytes() || (option.long == BULKHEAD && name == BULKHEAD_ALIAS.as_bytes())
 }
 
 fn to_arg(heading: &'static str, option: &Opt) -> Arg {

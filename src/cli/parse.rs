@@ -2,10 +2,10 @@
 
 use super::options::{self, global_args};
 use super::verbs;
+use super::words::Words;
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
 use std::ffi::OsString;
-use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 
 /// What was typed.
@@ -16,7 +16,7 @@ pub enum Typed {
         /// Its name.
         verb: &'static str,
         /// Its options.
-        matches: ArgMatches,
+        words: Words,
     },
     /// Help or the version was asked for: print this and end with 0.
     Text(String),
@@ -34,13 +34,13 @@ pub fn parse(arguments: &[OsString]) -> Result<Typed, String> {
     }
 }
 
-/// The usual way: only the options of the verb that was typed are built, since building all of them
-/// costs a good part of a replay.
+/// The usual way: only the options of the verb that was typed are built, and for plain words of `run`,
+/// which is to be quick, none.
 fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed, String> {
     if verb.name == RUN
-        && let Ok(matches) = as_typed(&arguments[1..])
+        && let Some(words) = Words::of_run(&arguments[1..])
     {
-        return Ok(Typed::Verb { verb: RUN, matches });
+        return Ok(Typed::Verb { verb: RUN, words });
     }
     let command = verbs::command(verb)
         .bin_name(format!("idem {}", verb.name))
@@ -48,7 +48,7 @@ fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed,
     match command.try_get_matches_from(&arguments[1..]) {
         Ok(matches) => Ok(Typed::Verb {
             verb: verb.name,
-            matches,
+            words: Words::of(&matches),
         }),
         Err(error) => shown_or_failed(&error, &format!("idem {}", verb.name)),
     }
@@ -56,16 +56,6 @@ fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed,
 
 /// The verb that is to be quick.
 const RUN: &str = "run";
-
-/// Reads the options of `run` with no others built than were typed. An error says only that the whole
-/// must be asked, which knows the words for it.
-fn as_typed(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let end = words.iter().position(|word| word == "--");
-    let options = &words[..end.unwrap_or(words.len())];
-    // Freeing it piece by piece is left to the end of the process.
-    let mut command = ManuallyDrop::new(verbs::run_as_typed(options).no_binary_name(true));
-    command.try_get_matches_from_mut(words)
-}
 
 fn whole_tree(arguments: &[OsString]) -> Result<Typed, String> {
     let matches = match tree().no_binary_name(true).try_get_matches_from(arguments) {
@@ -186,34 +176,6 @@ fn first_of(value: &ContextValue) -> String {
     }
 }
 
-/// A value of any bytes, if the option was given.
-pub fn value<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a OsString> {
-    given(matches, name)
-}
-
-/// Whether an option without a value was given.
-pub fn flag(matches: &ArgMatches, name: &str) -> bool {
-    given(matches, name).copied().unwrap_or(false)
-}
-
-/// The word chosen for an option that takes one of several.
-pub fn word<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
-    given(matches, name).map(String::as_str)
-}
-
-/// An option that was not even built was not given.
-fn given<'a, T: Clone + Send + Sync + 'static>(
-    matches: &'a ArgMatches,
-    name: &str,
-) -> Option<&'a T> {
-    let found = matches.try_get_one(name);
-    debug_assert!(
-        found.is_ok() || run_options().any(|option| option.long == name),
-        "no option is called {name}, or its values are of another type"
-    );
-    found.ok().flatten()
-}
-
 /// All options of `idem run` by their long names.
 pub fn run_options() -> impl Iterator<Item = &'static options::Opt> {
     options::RUN_GROUPS.iter().flat_map(|group| group.options)
@@ -222,96 +184,36 @@ pub fn run_options() -> impl Iterator<Item = &'static options::Opt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Vec<OsString> {
-        text.split(' ').map(OsString::from).collect()
-    }
-
-    /// What the whole command line reads, if it reads anything.
-    fn by_the_whole(words: &[OsString]) -> Option<ArgMatches> {
-        let verb = verbs::by_name(RUN).unwrap();
-        let command = verbs::command(verb).no_binary_name(true);
-        command.try_get_matches_from(words).ok()
-    }
-
-    fn read(matches: &ArgMatches) -> Vec<(String, Vec<OsString>)> {
-        let ids = run_options().map(|option| option.long);
-        let given = ids.chain(["command", "store"]).filter_map(|id| {
-            let raw = matches.try_get_raw(id).ok().flatten()?;
-            let typed = matches.value_source(id)? == clap::parser::ValueSource::CommandLine;
-            typed.then(|| (id.to_owned(), raw.map(OsString::from).collect()))
-        });
-        given.collect()
-    }
-
-    #[test]
-    fn what_is_typed_reads_the_same_with_fewer_options_built() {
-        for text in [
-            "--key k -- true",
-            "--key=k --ttl 1h --store /s -- sh -c x",
-            "-k k -qv -- true",
-            "-qvkk -- true",
-            "--limit 3 --key k true --json -k",
-            "--bulkhead=n:3 --key k -- --key x -q",
-            "--key --json -- true",
-            "--bogus -- true",
-            "--key k -z -- true",
-            "--key k --help -- true",
-            "--key k --keys x -- true",
-            "--key k",
-            "--if-running maybe -- true",
-            "-- --",
-            "true --ttl",
-        ] {
-            let words = words(text);
-            let (quick, whole) = (as_typed(&words).ok(), by_the_whole(&words));
-            assert_eq!(quick.as_ref().map(read), whole.as_ref().map(read), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_option_alone_reads_the_same() {
-        for option in run_options() {
-            let value = match option.takes {
-                options::Takes::Nothing => String::new(),
-                options::Takes::OneOf(words) => format!(" {}", words[0]),
-                options::Takes::Value(_) | options::Takes::File(_) => " 1".to_owned(),
-            };
-            let words = words(&format!("--{}{value} -- true", option.long));
-            let quick = as_typed(&words).ok().as_ref().map(read);
-            assert_eq!(quick.as_ref().map(Vec::len), Some(2), "{words:?}");
-            assert_eq!(quick, by_the_whole(&words).as_ref().map(read));
-        }
-    }
+    use crate::cli::words::{COMMAND, value};
 
     fn typed(line: &str) -> Result<Typed, String> {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         parse(&arguments)
     }
 
-    fn matches(line: &str) -> (&'static str, ArgMatches) {
+    fn words(line: &str) -> (&'static str, Words) {
         match typed(line) {
-            Ok(Typed::Verb { verb, matches }) => (verb, matches),
+            Ok(Typed::Verb { verb, words }) => (verb, words),
             other => panic!("{line}: {other:?}"),
         }
     }
 
-    fn command(matches: &ArgMatches) -> Vec<&str> {
-        let all = matches.get_many::<OsString>("command").expect("a command");
+    fn command(words: &Words) -> Vec<&str> {
+        let all = words.all(COMMAND).iter();
         all.map(|word| word.to_str().expect("text")).collect()
     }
 
     #[test]
     fn parsing_stops_at_the_first_positional() {
-        for (line, words) in [
+        for (line, wanted) in [
             ("run -k a ls -k b --json", vec!["ls", "-k", "b", "--json"]),
             ("run -k a -- ls -l", vec!["ls", "-l"]),
             ("run -k a ls -- -l --", vec!["ls", "--", "-l", "--"]),
             ("run -k a -- --odd", vec!["--odd"]),
         ] {
-            let (_, matches) = matches(line);
-            assert_eq!(command(&matches), words, "{line}");
-            assert_eq!(value(&matches, "key"), Some(&"a".into()), "{line}");
+            let (_, words) = words(line);
+            assert_eq!(command(&words), wanted, "{line}");
+            assert_eq!(value(&words, "key"), Some(&"a".into()), "{line}");
         }
     }
 
@@ -322,10 +224,10 @@ mod tests {
             "--profile=run --config /c run -k a -- run run",
             "--config=/c --profile run run -k a run run",
         ] {
-            let (verb, matches) = matches(line);
+            let (verb, words) = words(line);
             assert_eq!(verb, "run", "{line}");
-            assert_eq!(value(&matches, "profile"), Some(&"run".into()), "{line}");
-            assert_eq!(command(&matches), ["run", "run"], "{line}");
+            assert_eq!(value(&words, "profile"), Some(&"run".into()), "{line}");
+            assert_eq!(command(&words), ["run", "run"], "{line}");
         }
         assert!(typed("--profile a run --profile b -- ls").is_err());
     }

@@ -1,9 +1,9 @@
 //! What the typed options, the environment and the defaults mean together: one frozen plan.
 
 use super::layers::{Layers, Origin};
-use super::parse::value;
 use super::place::{self, GivenStore};
 use super::values::{self, Deadline};
+use super::words::{COMMAND, Words, value};
 use crate::domain::decision::{IfRunning, Request};
 use crate::domain::facts::Facts;
 use crate::domain::keyparts::{Parts, task_key};
@@ -15,7 +15,6 @@ use crate::domain::time::{Stamp, Ttl, UnixMs};
 use crate::engine::environment::Ancestor;
 use crate::engine::plan::{GuardPlan, Helpers, Limits, Plan, RetryPlan, Running, StdinMode};
 use crate::policy::deadline::tighter;
-use clap::ArgMatches;
 use jiff::Timestamp;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -83,11 +82,8 @@ pub struct Speech {
 }
 
 /// The command typed, the program's name first.
-pub fn command(matches: &ArgMatches) -> Vec<OsString> {
-    matches
-        .get_many::<OsString>("command")
-        .map(|all| all.cloned().collect())
-        .unwrap_or_default()
+pub fn command(words: &Words) -> Vec<OsString> {
+    words.all(COMMAND).to_vec()
 }
 
 /// How the call speaks.
@@ -182,31 +178,31 @@ fn key(
     facts: &mut dyn Facts,
     at: Timestamp,
 ) -> Result<(Key, KeySource), UsageError> {
-    let matches = layers.matches();
+    let words = layers.words();
     let ways = ["key", "key-file", "key-from", "step"]
         .into_iter()
-        .filter(|name| value(matches, name).is_some());
+        .filter(|name| value(words, name).is_some());
     let ways: Vec<&str> = ways.collect();
     if let [first, second, ..] = ways[..] {
         return Err(format!(
             "--{first} and --{second} both name the key; give one of them"
         ));
     }
-    if value(matches, "call").is_some() && ways.first() != Some(&"step") {
+    if value(words, "call").is_some() && ways.first() != Some(&"step") {
         return Err("--call needs --task and --step".to_owned());
     }
-    if value(matches, "task").is_some() && ways.first() != Some(&"step") {
+    if value(words, "task").is_some() && ways.first() != Some(&"step") {
         return Err("--task needs --step, which names the operation in it".to_owned());
     }
     let key = match ways.first() {
-        Some(&"key") => from_template("--key", required(matches, "key"), facts, at)?,
+        Some(&"key") => from_template("--key", required(words, "key"), facts, at)?,
         Some(&"key-file") => from_template(
             "--key-file",
-            &key_file(required(matches, "key-file"))?,
+            &key_file(required(words, "key-file"))?,
             facts,
             at,
         )?,
-        Some(&"key-from") => Parts::parse(required(matches, "key-from").as_bytes())
+        Some(&"key-from") => Parts::parse(required(words, "key-from").as_bytes())
             .map_err(|e| format!("--key-from: {e}"))?
             .key(facts, at)
             .map_err(|e| format!("--key-from: {e}"))?,
@@ -227,8 +223,8 @@ fn key(
     Ok((key, KeySource::Given))
 }
 
-fn required<'a>(matches: &'a ArgMatches, name: &str) -> &'a OsStr {
-    value(matches, name).map_or(OsStr::new(""), OsString::as_os_str)
+fn required<'a>(words: &'a Words, name: &str) -> &'a OsStr {
+    value(words, name).map_or(OsStr::new(""), OsString::as_os_str)
 }
 
 fn from_template(
@@ -271,9 +267,9 @@ fn key_file(path: &OsStr) -> Result<OsString, UsageError> {
 fn step_key(layers: &Layers<'_>) -> Result<Key, UsageError> {
     let task = layers.get("task");
     let task = task.ok_or("--step needs --task (or IDEM_TASK), which it is a step of")?;
-    let matches = layers.matches();
-    let call = value(matches, "call").map(|call| call.as_bytes());
-    let step = required(matches, "step").as_bytes();
+    let words = layers.words();
+    let call = value(words, "call").map(|call| call.as_bytes());
+    let step = required(words, "step").as_bytes();
     task_key(task.value.as_bytes(), step, call).map_err(|e| e.to_string())
 }
 
@@ -304,7 +300,7 @@ pub fn plan(
     named: &Named,
     fingerprint: Fingerprint,
 ) -> Result<Plan, UsageError> {
-    let argv = command(layers.matches());
+    let argv = command(layers.words());
     check_headers(&argv)?;
     check_detach(layers)?;
     let retry = retry(layers, around)?;

@@ -3,7 +3,6 @@
 use super::options::{self, add_groups, global_args};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, Command, ValueHint};
-use std::ffi::OsString;
 
 /// One verb.
 #[derive(Debug)]
@@ -154,15 +153,6 @@ Examples:
   idem run --key 'backup-{day}' --ttl 48h -- pg_dump -f /srv/b.sql shop
   idem run --key deploy-v42 -t 10m --probe './is-live v42' -- ./deploy v42
   idem run --key pay-1234 --json --idempotent --retries 3 -- ./pay 1234";
-
-/// The command line of `run` with no more of its options than occur among `words`: building all of them
-/// costs a good part of a replay. What these words say reads the same; help and errors need the whole.
-pub fn run_as_typed(words: &[OsString]) -> Command {
-    let command = Command::new("run").disable_version_flag(true);
-    options::add_typed(command, options::RUN_GROUPS, words)
-        .arg(command_arg().required(true))
-        .args(global_args(false))
-}
 
 fn run(command: Command) -> Command {
     add_groups(command, options::RUN_GROUPS)

@@ -3,11 +3,11 @@
 use super::context::{Context, decider, key_argument, source, text};
 use super::status::not_there;
 use crate::cli::exit;
-use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::quote;
 use crate::cli::stdout::print;
 use crate::cli::values;
+use crate::cli::words::{Words, flag};
 use crate::domain::name::OpName;
 use crate::domain::outcome::State;
 use crate::domain::record::{Proposal, Record, Verdict};
@@ -15,26 +15,25 @@ use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::Change;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 const SHOWN_COMMAND_CHARS: usize = 400;
 
 /// Lets a held command run once.
-pub fn approve(matches: &ArgMatches) -> Result<i32> {
-    decide(matches, Verdict::Approved)
+pub fn approve(words: &Words) -> Result<i32> {
+    decide(words, Verdict::Approved)
 }
 
 /// Keeps it from running.
-pub fn reject(matches: &ArgMatches) -> Result<i32> {
-    decide(matches, Verdict::Rejected)
+pub fn reject(words: &Words) -> Result<i32> {
+    decide(words, Verdict::Rejected)
 }
 
-fn decide(matches: &ArgMatches, verdict: Verdict) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?)?;
-    let note = text(matches, "note")?.map(str::to_owned);
-    let shown = text(matches, "generation")?.map(generation).transpose()?;
+fn decide(words: &Words, verdict: Verdict) -> Result<i32> {
+    let context = Context::new(words)?;
+    let name = context.name(key_argument(words)?)?;
+    let note = text(words, "note")?.map(str::to_owned);
+    let shown = text(words, "generation")?.map(generation).transpose()?;
     // Looked at for reading first, so that a mistyped key makes no store.
     let found = match context.read()? {
         Some(mut opened) => opened.look(&name)?,
@@ -47,7 +46,7 @@ fn decide(matches: &ArgMatches, verdict: Verdict) -> Result<i32> {
     if let Some(why) = objection(&name, &view.record, shown, &context) {
         return Err(anyhow!(why));
     }
-    if !flag(matches, "yes") && !confirmed(&name, &view.record, verdict)? {
+    if !flag(words, "yes") && !confirmed(&name, &view.record, verdict)? {
         print(format!("{name} stays as it is\n"))?;
         return Ok(1);
     }

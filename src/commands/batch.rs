@@ -2,24 +2,23 @@
 
 use super::context::Context;
 use super::keeping;
-use crate::cli::parse::{flag, value};
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag, value};
 use crate::domain::name::{Key, hex};
 use crate::engine::store::{GuardKind, StoreResult};
 use crate::process::random;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let given = value(matches, "name").map_or(OsStr::new(""), OsString::as_os_str);
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let given = value(words, "name").map_or(OsStr::new(""), OsString::as_os_str);
     // The rules of keys, since it becomes part of some.
     let name = Key::new(given.as_bytes())
         .map_err(|e| anyhow!("the batch's name {e}; give its business name"))?;
-    let present = match flag(matches, "rotate") {
+    let present = match flag(words, "rotate") {
         true => rotate(&context, name.as_str())?,
         false => keeping::batch_name(&context.location, name.as_str())?,
     };

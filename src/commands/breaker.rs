@@ -1,16 +1,15 @@
 //! `idem breaker`.
 
 use super::context::{Context, text};
-use crate::cli::parse::{flag, value};
 use crate::cli::stdout::print;
 use crate::cli::when::rfc3339;
+use crate::cli::words::{Words, flag, value};
 use crate::cli::{exit, guard_text, present::say_line, values};
 use crate::domain::name::Key;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::store::GuardKind;
 use crate::policy::breaker::{Breaker, DEFAULT_COOLDOWN, Phase};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -19,15 +18,15 @@ use std::time::Duration;
 type Shown = (String, Phase);
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let name = value(matches, "name")
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let name = value(words, "name")
         .map(|given| Key::new(given.as_bytes()))
         .transpose()
         .map_err(|e| anyhow!("the breaker's name {e}; give another"))?;
     let name = name.as_ref().map(Key::as_str);
-    let (reset, trip) = (flag(matches, "reset"), flag(matches, "trip"));
-    let cooldown = text(matches, "cooldown")?
+    let (reset, trip) = (flag(words, "reset"), flag(words, "trip"));
+    let cooldown = text(words, "cooldown")?
         .map(|given| values::duration(given).map_err(|e| anyhow!("--cooldown: {e}")))
         .transpose()?;
     match name {
@@ -38,8 +37,8 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
             Ok(0)
         }
         Some(name) if reset => reset_one(&context, name),
-        Some(name) => show_one(matches, &context, name),
-        None => show_all(matches, &context),
+        Some(name) => show_one(words, &context, name),
+        None => show_all(words, &context),
     }
 }
 
@@ -81,7 +80,7 @@ fn shown(context: &Context, (name, state): (String, Value)) -> Result<Shown> {
     Ok((name, breaker.phase(&context.now())))
 }
 
-fn show_one(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
+fn show_one(words: &Words, context: &Context, name: &str) -> Result<i32> {
     let found = states(context)?
         .into_iter()
         .find(|(found, _)| found == name);
@@ -89,20 +88,20 @@ fn show_one(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> 
         return Ok(not_there(name));
     };
     let shown = shown(context, found)?;
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", object(&shown, &context.now())),
         false => line(&shown),
     })?;
     Ok(0)
 }
 
-fn show_all(matches: &ArgMatches, context: &Context) -> Result<i32> {
+fn show_all(words: &Words, context: &Context) -> Result<i32> {
     let all: Result<Vec<Shown>> = states(context)?
         .into_iter()
         .map(|state| shown(context, state))
         .collect();
     let all = all?;
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => {
             let objects: Vec<String> = all
                 .iter()

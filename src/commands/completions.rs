@@ -4,13 +4,13 @@ use super::context::Context;
 use crate::cli::completion;
 use crate::cli::config::Config;
 use crate::cli::live::Live;
-use crate::cli::parse::{Typed, parse, word};
+use crate::cli::parse::{Typed, parse};
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, word};
 use crate::domain::name::Scope;
 use crate::domain::outcome::State;
 use crate::engine::store::{Filter, GuardKind, Store};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 
@@ -21,8 +21,8 @@ pub const HIDDEN_VERB: &str = "__complete";
 const MOST_KEYS: u32 = 500;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let shell = word(matches, "shell").unwrap_or_default();
+pub fn run(words: &Words) -> Result<i32> {
+    let shell = word(words, "shell").unwrap_or_default();
     let shell: Shell = shell.parse().map_err(|_| {
         anyhow!("there is no completion for '{shell}'; see idem completions --help")
     })?;
@@ -72,10 +72,10 @@ fn in_store(live: Live, prefix: &str, words: &[OsString]) -> Result<Vec<String>>
             typed.extend([OsString::from(option), value]);
         }
     }
-    let Ok(Typed::Verb { matches, .. }) = parse(&typed) else {
+    let Ok(Typed::Verb { words: read, .. }) = parse(&typed) else {
         return Ok(Vec::new());
     };
-    let context = Context::new(&matches)?;
+    let context = Context::new(&read)?;
     let Some(mut opened) = context.read()? else {
         return Ok(Vec::new());
     };
@@ -143,7 +143,7 @@ fn last_value(words: &[OsString], option: &str) -> Option<OsString> {
     behind.or_else(|| words.iter().rev().find_map(|word| joined(&word)))
 }
 
-/// A text as the glob that matches only it.
+/// A text as the glob that words only it.
 fn literally(text: &str) -> String {
     let mut glob = String::new();
     for c in text.chars() {

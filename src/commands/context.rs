@@ -1,11 +1,11 @@
 //! How a verb finds its store, and what it must know of its surroundings.
 
 use crate::cli::layers::Layers;
-use crate::cli::parse::value;
 use crate::cli::place::{self, GivenStore};
 use crate::cli::settings;
 use crate::cli::stdout::reason;
 use crate::cli::view::View;
+use crate::cli::words::{Words, value};
 use crate::domain::name::{Generation, Key, Nonce, OpName, Scope};
 use crate::domain::outcome::State;
 use crate::domain::owner::Liveness;
@@ -20,7 +20,6 @@ use crate::store::location::{AnyStore, Location};
 #[cfg(feature = "postgres")]
 use crate::store::{postgres::Target, server::ServerPlace};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -43,9 +42,9 @@ pub struct Context {
 
 impl Context {
     /// Reads the options that all verbs share.
-    pub fn new(matches: &ArgMatches) -> Result<Context> {
+    pub fn new(words: &Words) -> Result<Context> {
         let env = |name: &str| std::env::var_os(name);
-        let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+        let layers = Layers::read(words, &env).map_err(|e| anyhow!(e))?;
         Context::of(&layers)
     }
 
@@ -148,8 +147,7 @@ fn server(_layers: &Layers<'_>, _url: &str, from: &str) -> Result<Location> {
 /// `--scope`, or what stands for it; none where nothing does.
 fn scope(layers: &Layers<'_>) -> Result<Option<Scope>> {
     // Verbs about no operation have no such option.
-    let takes_scope = layers.matches().try_get_one::<OsString>("scope").is_ok();
-    if !takes_scope || !layers.has("scope") {
+    if !layers.words().takes_scope() || !layers.has("scope") {
         return Ok(None);
     }
     let scope = settings::scope(layers).map_err(|e| anyhow!(e))?;
@@ -168,13 +166,13 @@ pub fn key(argument: &OsStr) -> Result<Key> {
 }
 
 /// The key argument of a verb that takes exactly one.
-pub fn key_argument(matches: &ArgMatches) -> Result<Key> {
-    key(value(matches, "key").map_or(OsStr::new(""), OsString::as_os_str))
+pub fn key_argument(words: &Words) -> Result<Key> {
+    key(value(words, "key").map_or(OsStr::new(""), OsString::as_os_str))
 }
 
 /// An option's value as text; nothing if it was not given.
-pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Result<Option<&'a str>> {
-    let Some(given) = value(matches, name) else {
+pub fn text<'a>(words: &'a Words, name: &str) -> Result<Option<&'a str>> {
+    let Some(given) = value(words, name) else {
         return Ok(None);
     };
     match given.to_str() {

@@ -8,7 +8,7 @@ use crate::engine::counts::{self, Sums, hour_of};
 use crate::engine::front::Outcome;
 use crate::engine::store::{StoreError, StoreResult};
 use crate::process::clock;
-use crate::process::counts::{Counted, append, peek, take};
+use crate::process::counts::{Counted, append, peek, place_of, take};
 use crate::process::random;
 use crate::store::location::AnyStore;
 use std::path::Path;
@@ -65,15 +65,51 @@ pub fn fold(store: &mut AnyStore) -> StoreResult<u32> {
         ))
     })?;
     let mut added = 0;
+    let names = Names::of(store, &path);
     for mut batch in batches {
         let Ok(records) = batch.read() else { continue };
-        let exists = |name: &str| path.with_file_name(name).exists();
-        counts::fold_file(store.port(), &batch.name(), &sums_of(&records), &exists)?;
+        let marked = names.marked(&batch.name());
+        let exists = |marked: &str| match names.here(marked) {
+            Some(name) => path.with_file_name(name).exists(),
+            // Only its own machine knows.
+            None => true,
+        };
+        counts::fold_file(store.port(), &marked, &sums_of(&records), &exists)?;
         // One that stays is known by its name.
         let _ = batch.delete();
         added += 1;
     }
     Ok(added)
+}
+
+/// How a store calls the files that are counted.
+struct Names {
+    /// The directory they are in, among those of all machines that share the store.
+    place: Option<String>,
+}
+
+impl Names {
+    fn of(store: &mut AnyStore, path: &Path) -> Names {
+        let shared = store.sqlite().is_none();
+        Names {
+            place: shared.then(|| place_of(path)),
+        }
+    }
+
+    fn marked(&self, name: &str) -> String {
+        match &self.place {
+            Some(place) => format!("{place}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The name of a file of this machine.
+    fn here<'n>(&self, marked: &'n str) -> Option<&'n str> {
+        match &self.place {
+            Some(place) => marked.strip_prefix(place.as_str())?.strip_prefix('/'),
+            None => Some(marked),
+        }
+    }
 }
 
 /// The same for who passes by, only where much has come together.
@@ -108,10 +144,13 @@ pub fn totals(context: &Context, opened: &mut Opened) -> StoreResult<Sums> {
     // What cannot be added up now is added below.
     let _ = context.write().and_then(|mut writer| fold(writer.any()));
     let path = opened.any().paths().counts();
+    let names = Names::of(opened.any(), &path);
     let store = opened.store();
     for _ in 0..READ_TRIES {
         let (mut sums, mark) = counts::read(store)?;
-        let pending = peek(&path, &mark.files);
+        let counted = mark.files.iter().filter_map(|marked| names.here(marked));
+        let counted: Vec<String> = counted.map(str::to_owned).collect();
+        let pending = peek(&path, &counted);
         counts::add_uncounted(store, &mark, &mut sums)?;
         // In between someone may have added up and deleted what was to be read.
         if counts::read_mark(store)?.files == mark.files {

@@ -5,10 +5,10 @@ mod server;
 
 use super::context::{Context, Opened};
 use super::stats;
-use crate::cli::parse::flag;
 use crate::cli::quote;
 use crate::cli::stdout::print;
 use crate::cli::when::length;
+use crate::cli::words::{Words, flag};
 use crate::domain::outcome::State;
 use crate::domain::program::label;
 use crate::domain::record::Record;
@@ -18,7 +18,6 @@ use crate::process::locks::LockFile;
 use crate::store::location::Location;
 use crate::store::sqlite::SqliteStore;
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -138,11 +137,11 @@ impl Findings {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     let mut findings = Findings::default();
     look(&mut findings, &context);
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", findings.to_json(&context.location)),
         false => findings.told(),
     })?;

@@ -5,11 +5,11 @@ use super::key::spool_dir;
 use crate::cli::explain::{Explanation, GuardView, object, page};
 use crate::cli::guard_text;
 use crate::cli::layers::Layers;
-use crate::cli::parse::value;
 use crate::cli::quote;
 use crate::cli::settings::{KeySource, Named, Surroundings};
 use crate::cli::stdout::print;
 use crate::cli::view::View;
+use crate::cli::words::value;
 use crate::domain::decision::{Request, decide, seen_state};
 use crate::domain::name::{Nonce, OpName};
 use crate::domain::outcome::State;
@@ -284,13 +284,13 @@ fn key_from(layers: &Layers<'_>, named: &Named) -> String {
     if named.source == KeySource::Derived {
         return "derived from the command and the directory, since no option names one".to_owned();
     }
-    let matches = layers.matches();
+    let words = layers.words();
     let option = ["key", "key-file", "key-from"]
         .into_iter()
-        .find_map(|name| value(matches, name).map(|value| (name, value)));
+        .find_map(|name| value(words, name).map(|value| (name, value)));
     match option {
         Some((name, value)) => format!("from --{name} {}", quote::shell(&value.to_string_lossy())),
-        None if value(matches, "step").is_some() => "from --task and --step".to_owned(),
+        None if value(words, "step").is_some() => "from --task and --step".to_owned(),
         None => {
             let template = layers.variable("IDEM_KEY").unwrap_or_default();
             format!(

@@ -2,21 +2,20 @@
 
 use super::context::Context;
 use super::stats::durations;
-use crate::cli::parse::flag;
 use crate::cli::settings;
 use crate::cli::stdout::print;
 use crate::cli::tool_page::ToolPage;
+use crate::cli::words::{Words, flag};
 use crate::domain::program::label;
 use crate::policy::classify::{Classifier, Selection};
 use crate::policy::durations::Summary;
 use anyhow::Result;
-use clap::ArgMatches;
 use std::os::unix::ffi::OsStringExt;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let argv: Vec<Vec<u8>> = settings::command(matches)
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let argv: Vec<Vec<u8>> = settings::command(words)
         .into_iter()
         .map(OsStringExt::into_vec)
         .collect();
@@ -31,7 +30,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         durations: seen(&context, &command)?,
         command,
     };
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", page.to_json()),
         false => page.to_text(),
     })?;

@@ -4,19 +4,19 @@ use super::context::{Context, Opened, is_glob, key};
 use super::status::not_there;
 use crate::cli::stdout::print;
 use crate::cli::transfer::{end_line, piece_line, record_line};
+use crate::cli::words::Words;
 use crate::cli::{exit, present::say_line};
 use crate::domain::frames::{ReadError, RunReader};
 use crate::domain::name::OpName;
 use crate::engine::store::Filter;
 use crate::process::spool::Recording;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let arguments: Vec<&OsString> = matches.get_many("key").into_iter().flatten().collect();
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let arguments = words.all("key");
     let mut code = 0;
     let Some(mut opened) = context.read()? else {
         return Ok(code);

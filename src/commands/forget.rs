@@ -2,24 +2,22 @@
 
 use super::context::{Context, Opened, decider, is_glob, key, observe, source};
 use crate::cli::exit;
-use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::stdout::print;
 use crate::cli::view::View;
+use crate::cli::words::{Words, flag};
 use crate::domain::name::OpName;
 use crate::domain::outcome::State;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::{Change, Filter, StoreResult};
 use anyhow::Result;
-use clap::ArgMatches;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let arguments = matches.get_many::<OsString>("key");
-    let arguments: Vec<&OsString> = arguments.into_iter().flatten().collect();
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let arguments = words.all("key");
     // All of them are read before anything is deleted.
     for argument in arguments.iter().filter(|argument| !is_glob(argument)) {
         key(argument)?;
@@ -39,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     if !names.is_empty() {
         let mut opened = context.write()?;
         for name in &names {
-            let forgot = forget(&context, &mut opened, name, flag(matches, "force"))?;
+            let forgot = forget(&context, &mut opened, name, flag(words, "force"))?;
             told.tell(name, forgot)?;
         }
     }

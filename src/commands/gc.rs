@@ -3,12 +3,11 @@
 use super::context::{Context, Opened};
 use super::counting;
 use super::keeping::KEEP_EVENTS;
-use crate::cli::parse::flag;
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag};
 use crate::engine::store::StoreResult;
 use crate::store::litter::Litter;
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::{Value, json};
 
 /// Records that one transaction deletes at most: calls that run get their turn in between.
@@ -27,8 +26,8 @@ struct Done {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     // Where there is no store, none is made.
     let done = match context.read()? {
         Some(reader) => {
@@ -37,7 +36,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         }
         None => Done::default(),
     };
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", done.to_json()),
         false => done.told(),
     })?;

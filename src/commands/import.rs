@@ -1,16 +1,15 @@
 //! `idem import`.
 
 use super::context::{Context, Opened, new_nonce, source};
-use crate::cli::parse::flag;
 use crate::cli::stdout::{print, reason};
 use crate::cli::transfer::{Line, Moved, parse};
+use crate::cli::words::{Words, flag};
 use crate::domain::record::Record;
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::ledger;
 use crate::engine::store::{Import, Imported, NewOutput, OutputBody};
 use crate::process::spool::{Recorder, StoredPlace};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use serde_json::json;
 use std::io::{self, BufRead, Read};
 
@@ -18,11 +17,11 @@ use std::io::{self, BufRead, Read};
 const LONGEST_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     let mut importer = Importer {
         opened: context.write()?,
-        overwrite: flag(matches, "overwrite"),
+        overwrite: flag(words, "overwrite"),
         lines: Lines {
             input: io::stdin().lock(),
             number: 0,
@@ -39,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         )
     });
     done?;
-    print(importer.told(flag(matches, "json")))?;
+    print(importer.told(flag(words, "json")))?;
     Ok(0)
 }
 

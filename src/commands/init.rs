@@ -1,17 +1,16 @@
 //! `idem init`.
 
 use super::context::{Context, text};
-use crate::cli::parse::flag;
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag};
 use crate::store::location::Location;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let role = text(matches, "role")?;
-    let print_sql = flag(matches, "print-sql");
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let role = text(words, "role")?;
+    let print_sql = flag(words, "print-sql");
     if role.is_some() && !print_sql {
         return Err(anyhow!(
             "--role goes with --print-sql: whoever owns the tables executes what that prints"

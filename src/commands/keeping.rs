@@ -86,6 +86,7 @@ pub fn keep(link: Link, keeping: Keeping<'_>) -> ! {
         locks: paths.locks.clone(),
         spool_dir: paths.directory().to_owned(),
         store_name: paths.db.file_name().unwrap_or_default().to_owned(),
+        shared: keeping.location.is_shared(),
     };
     let hands = match ProcessHands::new(session, &plan, places, line) {
         Ok(hands) => hands,

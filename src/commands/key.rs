@@ -3,14 +3,13 @@
 use super::context::Context;
 use super::keeping;
 use crate::cli::layers::Layers;
-use crate::cli::parse::flag;
 use crate::cli::settings::{self, KeySource, Named, Surroundings};
 use crate::cli::stdout::print;
 use crate::cli::when::rfc3339;
+use crate::cli::words::{Words, flag};
 use crate::process::clock;
 use crate::process::facts::SystemFacts;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
@@ -19,11 +18,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
+pub fn run(words: &Words) -> Result<i32> {
     let env = |name: &str| std::env::var_os(name);
-    let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+    let layers = Layers::read(words, &env).map_err(|e| anyhow!(e))?;
     let named = named(&layers, &env)?;
-    let shown = match flag(matches, "json") {
+    let shown = match flag(words, "json") {
         true => format!("{}\n", object(&named)),
         false => lines(&named),
     };
@@ -33,7 +32,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
 
 fn named(layers: &Layers<'_>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Named> {
     let context = Context::of(layers)?;
-    let argv: Vec<Vec<u8>> = settings::command(layers.matches())
+    let argv: Vec<Vec<u8>> = settings::command(layers.words())
         .into_iter()
         .map(OsStringExt::into_vec)
         .collect();

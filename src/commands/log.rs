@@ -2,36 +2,35 @@
 
 use super::context::{Context, key_argument};
 use super::status::not_there;
-use crate::cli::parse::{flag, value};
 use crate::cli::render::style::Style;
 use crate::cli::render::timeline;
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag, value};
 use crate::cli::{exit, present::say_line};
 use crate::domain::name::OpName;
 use crate::engine::event::Event;
 use crate::process::waiting::Patience;
 use anyhow::Result;
-use clap::ArgMatches;
 
 /// How much is gathered before it is printed.
 const PRINTED_BYTES: usize = 64 * 1024;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let name = match value(matches, "key") {
-        Some(_) => Some(context.name(key_argument(matches)?)?),
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let name = match value(words, "key") {
+        Some(_) => Some(context.name(key_argument(words)?)?),
         None => None,
     };
     let mut shown = Shown {
-        json: flag(matches, "json"),
+        json: flag(words, "json"),
         style: Style::of_stdout(),
         with_name: name.is_none(),
         text: String::new(),
         count: 0,
         latest_id: 0,
     };
-    if flag(matches, "follow") {
+    if flag(words, "follow") {
         return shown.follow(&context, name.as_ref());
     }
     shown.catch_up(&context, name.as_ref())?;

@@ -1,16 +1,17 @@
 //! `idem man`.
 
-use crate::cli::parse::{tree, value};
+use crate::cli::parse::tree;
 use crate::cli::stdout::print;
 use crate::cli::verbs;
+use crate::cli::words::{Words, value};
 use crate::domain::nearest::nearest;
 use anyhow::{Result, anyhow};
-use clap::{ArgMatches, Command};
+use clap::Command;
 use clap_mangen::Man;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let command = match value(matches, "verb") {
+pub fn run(words: &Words) -> Result<i32> {
+    let command = match value(words, "verb") {
         Some(verb) => of_verb(&verb.to_string_lossy())?,
         None => tree(),
     };

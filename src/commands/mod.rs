@@ -30,35 +30,35 @@ pub mod sync;
 pub mod task;
 pub mod wait;
 
-use clap::ArgMatches;
+use crate::cli::words::Words;
 use std::io::Write;
 
 /// Calls a verb; returns the process's exit code. The error is one line for the user.
-pub fn call(verb: &str, matches: &ArgMatches) -> anyhow::Result<i32> {
+pub fn call(verb: &str, words: &Words) -> anyhow::Result<i32> {
     match verb {
-        "run" => run::run(matches),
-        "status" => status::run(matches),
-        "log" => log::run(matches),
-        "output" => output::run(matches),
-        "wait" => wait::run(matches),
-        "resolve" => resolve::run(matches),
-        "approve" => approve::approve(matches),
-        "reject" => approve::reject(matches),
-        "forget" => forget::run(matches),
-        "explain" => explain::run(matches),
-        "stats" => stats::run(matches),
-        "gc" => gc::run(matches),
-        "doctor" => doctor::run(matches),
-        "init" => init::run(matches),
-        "sync" => sync::run(matches),
-        "export" => export::run(matches),
-        "import" => import::run(matches),
-        "key" => key::run(matches),
-        "batch" => batch::run(matches),
-        "task" => task::run(matches),
-        "breaker" => breaker::run(matches),
-        "completions" => completions::run(matches),
-        "man" => man::run(matches),
+        "run" => run::run(words),
+        "status" => status::run(words),
+        "log" => log::run(words),
+        "output" => output::run(words),
+        "wait" => wait::run(words),
+        "resolve" => resolve::run(words),
+        "approve" => approve::approve(words),
+        "reject" => approve::reject(words),
+        "forget" => forget::run(words),
+        "explain" => explain::run(words),
+        "stats" => stats::run(words),
+        "gc" => gc::run(words),
+        "doctor" => doctor::run(words),
+        "init" => init::run(words),
+        "sync" => sync::run(words),
+        "export" => export::run(words),
+        "import" => import::run(words),
+        "key" => key::run(words),
+        "batch" => batch::run(words),
+        "task" => task::run(words),
+        "breaker" => breaker::run(words),
+        "completions" => completions::run(words),
+        "man" => man::run(words),
         other => Err(anyhow::anyhow!(
             "there is no verb '{other}'; see idem --help"
         )),

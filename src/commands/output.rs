@@ -4,16 +4,15 @@ use super::context::{Context, Opened, key_argument, text};
 use super::handing::{Ended, Streams, code_after, deliver, recording};
 use super::status::not_there;
 use crate::cli::attempts::{Attempt, collect};
-use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::values::whole_number;
 use crate::cli::view::View;
+use crate::cli::words::{Words, flag};
 use crate::cli::{exit, say};
 use crate::domain::name::{Generation, OpName};
 use crate::domain::outcome::{Class, State};
 use crate::domain::record::OutputRef;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 
 /// Which attempt's output is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +23,11 @@ struct Which {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?)?;
-    let which = text(matches, "attempt")?.map(which).transpose()?;
-    let streams = match (flag(matches, "stderr"), flag(matches, "both")) {
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let name = context.name(key_argument(words)?)?;
+    let which = text(words, "attempt")?.map(which).transpose()?;
+    let streams = match (flag(words, "stderr"), flag(words, "both")) {
         (true, _) => Streams::Stderr,
         (false, true) => Streams::Both,
         (false, false) => Streams::Stdout,

@@ -2,11 +2,11 @@
 
 use super::context::{Context, Opened, decider, key_argument, new_nonce, observe, source, text};
 use super::status::not_there;
-use crate::cli::parse::{flag, value};
 use crate::cli::present::say_line;
 use crate::cli::stdout::{print, reason};
 use crate::cli::values;
 use crate::cli::view::View;
+use crate::cli::words::{Words, flag, value};
 use crate::cli::{exit, quote, say};
 use crate::domain::decision::Refusal;
 use crate::domain::frames::Stream;
@@ -17,7 +17,6 @@ use crate::engine::ledger;
 use crate::engine::store::{Change, NewOutput, OutputBody, Resolution};
 use crate::process::spool::{Recorder, Stored, StoredPlace};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -34,11 +33,11 @@ enum Answer {
 }
 
 impl Answer {
-    fn read(matches: &ArgMatches) -> Result<Answer> {
-        let code = text(matches, "exit-code")?.map(exit_code).transpose()?;
-        Ok(if flag(matches, "succeeded") {
+    fn read(words: &Words) -> Result<Answer> {
+        let code = text(words, "exit-code")?.map(exit_code).transpose()?;
+        Ok(if flag(words, "succeeded") {
             Answer::Succeeded(code.unwrap_or(0))
-        } else if flag(matches, "failed") {
+        } else if flag(words, "failed") {
             Answer::Failed(match code {
                 Some(0) => {
                     return Err(anyhow!(
@@ -102,16 +101,16 @@ fn exit_code(text: &str) -> Result<i32> {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?)?;
-    let answer = Answer::read(matches)?;
-    if !matches!(answer, Answer::Succeeded(_)) && value(matches, "stdout").is_some() {
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let name = context.name(key_argument(words)?)?;
+    let answer = Answer::read(words)?;
+    if !matches!(answer, Answer::Succeeded(_)) && value(words, "stdout").is_some() {
         return Err(anyhow!(
             "--stdout is what a success has printed; give it with --succeeded"
         ));
     }
-    let stdout = match value(matches, "stdout") {
+    let stdout = match value(words, "stdout") {
         Some(path) => Some(Given::open(Path::new(path))?),
         None => None,
     };

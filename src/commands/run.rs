@@ -8,6 +8,7 @@ use crate::cli::present::{Answer, Presenter};
 use crate::cli::require;
 use crate::cli::say;
 use crate::cli::settings::{self, KeySource, Named, Speech, Surroundings};
+use crate::cli::words::Words;
 use crate::domain::decision::Refusal;
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
@@ -31,7 +32,6 @@ use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, liveness, outer, proc};
 use crate::store::location::{AnyStore, Location};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::collections::HashSet;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -43,7 +43,7 @@ use std::time::Duration;
 const OWNER_GONE: &str = "whoever ran it is gone";
 
 /// Runs the verb; the error is one line for the user.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
+pub fn run(words: &Words) -> Result<i32> {
     let started = clock::monotonic();
     let env = |name: &str| std::env::var_os(name);
     let around = Surroundings {
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         ancestry: living_ancestry(),
         cwd: working_directory(),
     };
-    let layers = Layers::read(matches, &env).map_err(|e| anyhow!(e))?;
+    let layers = Layers::read(words, &env).map_err(|e| anyhow!(e))?;
     require::check(&layers).map_err(|e| anyhow!(e))?;
     if layers.flag("dry-run") {
         return dry_run::run(&layers, &around);
@@ -93,7 +93,7 @@ pub(super) fn understand(
     spool_dir: &Path,
     batches: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(Named, Plan)> {
-    let argv = settings::command(layers.matches())
+    let argv = settings::command(layers.words())
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();

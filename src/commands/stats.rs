@@ -2,11 +2,11 @@
 
 use super::context::{Context, Opened, text};
 use super::{counting, status};
-use crate::cli::parse::flag;
 use crate::cli::render::stats::page;
 use crate::cli::render::style::Style;
 use crate::cli::stats::Stats;
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag};
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::{Class, State};
 use crate::domain::time::UnixMs;
@@ -15,7 +15,6 @@ use crate::engine::event::{Event, EventKind};
 use crate::engine::store::Filter;
 use crate::policy::durations::{Durations, Summary};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,9 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 const UNNAMED: &str = "(not recorded)";
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let since = text(matches, "since")?
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let since = text(words, "since")?
         .map(|text| status::since(text, context.now().wall))
         .transpose()?;
     if since.is_some_and(|since| hour_of(since) + HOURS_KEPT < hour_of(context.now().wall)) {
@@ -40,9 +39,9 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     if let Some(mut opened) = context.read()? {
         fill(&mut stats, &context, &mut opened)?;
     }
-    if flag(matches, "json") {
+    if flag(words, "json") {
         print(format!("{}\n", stats.to_json()))?;
-    } else if flag(matches, "prometheus") {
+    } else if flag(words, "prometheus") {
         print(stats.to_prometheus())?;
     } else {
         print(page(&stats, Style::of_stdout()))?;

@@ -2,7 +2,6 @@
 
 use super::context::{Context, Opened, is_glob, key, text};
 use super::doctor::{slow_limit, slow_limits};
-use crate::cli::parse::{flag, value};
 use crate::cli::render::detail;
 use crate::cli::render::list::{Row, list};
 use crate::cli::render::next;
@@ -10,9 +9,10 @@ use crate::cli::render::style::Style;
 use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
 use crate::cli::view::View;
-use crate::cli::{attempts, exit, operation_json, present::say_line};
+use crate::cli::words::{Words, flag, value};
+use crate::cli::{attempts, exit, operation_json, present::say_line, quote};
 use crate::domain::keyparts::task_name;
-use crate::domain::name::OpName;
+use crate::domain::name::{Key, OpName};
 use crate::domain::nearest::nearest;
 use crate::domain::outcome::State;
 use crate::domain::time::{Stamp, UnixMs};
@@ -21,7 +21,6 @@ use crate::engine::store::Filter;
 use crate::process::terminal::Size;
 use crate::process::waiting::Patience;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -54,12 +53,12 @@ struct Look {
 }
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    if flag(matches, "watch") {
-        return watch(matches, context);
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    if flag(words, "watch") {
+        return watch(words, context);
     }
-    let look = look(matches, &context, &mut Usual::default())?;
+    let look = look(words, &context, &mut Usual::default())?;
     print(&look.text)?;
     if let Some(remark) = look.remark {
         say_line(&remark);
@@ -67,24 +66,24 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
     Ok(look.code)
 }
 
-fn look(matches: &ArgMatches, context: &Context, usual: &mut Usual) -> Result<Look> {
-    let wanted = Wanted::read(matches, context)?;
+fn look(words: &Words, context: &Context, usual: &mut Usual) -> Result<Look> {
+    let wanted = Wanted::read(words, context)?;
     let mut store = context.read()?;
-    match asked(matches, context, store.as_mut())? {
-        Asked::One(name) => one(matches, context, store, &name, usual),
-        Asked::Many => many(matches, context, store, &wanted, usual),
+    match asked(words, context, store.as_mut())? {
+        Asked::One(name) => one(words, context, store, &name, usual),
+        Asked::Many => many(words, context, store, &wanted, usual),
     }
 }
 
 /// Shows it again and again. An owner that dies writes to no file, so it is looked at even without
 /// news. On a terminal each look is shown in the place of the last one, since ages grow.
-fn watch(matches: &ArgMatches, mut context: Context) -> Result<i32> {
+fn watch(words: &Words, mut context: Context) -> Result<i32> {
     let mut changes = context.watch()?;
     let in_place = io::stdout().is_terminal();
     let mut usual = Usual::default();
     let mut gist = None;
     loop {
-        let look = look(matches, &context, &mut usual)?;
+        let look = look(words, &context, &mut usual)?;
         if in_place {
             print(one_screen(&look))?;
         } else if gist.as_ref() != Some(&look.gist) {
@@ -108,8 +107,8 @@ fn one_screen(look: &Look) -> String {
 }
 
 /// A key is exact if there is such an operation, or if nothing in it makes it a glob.
-fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) -> Result<Asked> {
-    let Some(argument) = value(matches, "key") else {
+fn asked(words: &Words, context: &Context, store: Option<&mut Opened>) -> Result<Asked> {
+    let Some(argument) = value(words, "key") else {
         return Ok(Asked::Many);
     };
     let is_glob = is_glob(argument);
@@ -119,7 +118,7 @@ fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) ->
         Err(error) => return Err(error),
     };
     let name = context.name(key)?;
-    let Some(option) = LIST_OPTIONS.iter().find(|o| value(matches, o).is_some()) else {
+    let Some(option) = LIST_OPTIONS.iter().find(|o| value(words, o).is_some()) else {
         let exists = match (is_glob, store) {
             (false, _) => true,
             (true, None) => false,
@@ -140,7 +139,7 @@ fn asked(matches: &ArgMatches, context: &Context, store: Option<&mut Opened>) ->
 }
 
 fn one(
-    matches: &ArgMatches,
+    words: &Words,
     context: &Context,
     store: Option<Opened>,
     name: &OpName,
@@ -163,7 +162,7 @@ fn one(
     let json = format!("{}\n", operation_json::operation(&view, Some(&attempts)));
     let overdue = usual.overdue(&mut opened, &view, &context.now())?;
     Ok(Look {
-        text: match flag(matches, "json") {
+        text: match flag(words, "json") {
             true => json.clone(),
             false => detail::page(
                 &view,
@@ -181,17 +180,25 @@ fn one(
 
 /// There is no such operation.
 pub fn not_there(name: &OpName) -> String {
-    format!("there is no operation {name}; list those that are there with `idem status`")
+    // With --per the period is part of the key, behind what was typed.
+    let similar = Key::new(format!("{}*", name.key)).map(|key| OpName {
+        key,
+        scope: name.scope.clone(),
+    });
+    let similar = similar.map_or(String::new(), |glob| {
+        format!(" {}", quote::operation(&glob))
+    });
+    format!("there is no operation {name}; list those that are there with `idem status{similar}`")
 }
 
 fn many(
-    matches: &ArgMatches,
+    words: &Words,
     context: &Context,
     store: Option<Opened>,
     wanted: &Wanted,
     usual: &mut Usual,
 ) -> Result<Look> {
-    let json = flag(matches, "json");
+    let json = flag(words, "json");
     let limit = wanted.limit.or((!json).then_some(DEFAULT_LIMIT));
     let Some(mut opened) = store else {
         return Ok(Look {
@@ -202,7 +209,7 @@ fn many(
         });
     };
     let (views, more) = wanted.views(&mut opened, limit, usual)?;
-    let code = i32::from(flag(matches, "exit-code") && !views.is_empty());
+    let code = i32::from(flag(words, "exit-code") && !views.is_empty());
     let gist = json_array(&views);
     if json {
         return Ok(Look {
@@ -301,27 +308,27 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(matches: &ArgMatches, context: &Context) -> Result<Wanted> {
-        let states = match text(matches, "state")? {
+    fn read(words: &Words, context: &Context) -> Result<Wanted> {
+        let states = match text(words, "state")? {
             Some(words) => words.split(',').map(state).collect::<Result<_>>()?,
             None => Vec::new(),
         };
-        let since = text(matches, "since")?
+        let since = text(words, "since")?
             .map(|text| since(text, context.now().wall))
             .transpose()?;
-        let glob = value(matches, "key").and_then(|key| key.to_str());
+        let glob = value(words, "key").and_then(|key| key.to_str());
         Ok(Wanted {
             filter: Filter {
                 glob: glob.map(str::to_owned),
                 scope: context.scope.clone(),
-                task: text(matches, "task")?.map(task).transpose()?,
+                task: text(words, "task")?.map(task).transpose()?,
                 states: stored_states(&states),
                 since,
                 limit: None,
             },
             states,
-            problems: flag(matches, "problems").then(|| context.now()),
-            limit: text(matches, "limit")?.map(limit).transpose()?,
+            problems: flag(words, "problems").then(|| context.now()),
+            limit: text(words, "limit")?.map(limit).transpose()?,
         })
     }
 

@@ -1,21 +1,20 @@
 //! `idem sync`.
 
 use super::context::Context;
-use crate::cli::parse::flag;
 use crate::cli::stdout::print;
+use crate::cli::words::{Words, flag};
 use crate::store::location::{Delivered, Delivery};
 use anyhow::Result;
-use clap::ArgMatches;
 use serde_json::{Value, json};
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
     let deliveries = context.location.deliver()?;
     let waits = deliveries
         .iter()
         .any(|delivery| matches!(delivery.fate, Delivered::NotYet(_)));
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!(
             "{}\n",
             Value::Array(deliveries.iter().map(object).collect())

@@ -1,11 +1,11 @@
 //! `idem task`.
 
 use super::context::{Context, text};
-use crate::cli::parse::{flag, value, word};
 use crate::cli::render::style::Style;
 use crate::cli::render::tree::{TaskView, deadline_at};
 use crate::cli::stdout::print;
 use crate::cli::values::{self, Deadline};
+use crate::cli::words::{Words, flag, value, word};
 use crate::cli::{exit, guard_text, present::say_line, quote};
 use crate::domain::name::Key;
 use crate::domain::time::Stamp;
@@ -13,15 +13,14 @@ use crate::engine::guards::state;
 use crate::engine::store::{Filter, GuardKind};
 use crate::policy::task::Task;
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
-    let context = Context::new(matches)?;
-    let given = value(matches, "name").map_or(OsStr::new(""), OsString::as_os_str);
+pub fn run(words: &Words) -> Result<i32> {
+    let context = Context::new(words)?;
+    let given = value(words, "name").map_or(OsStr::new(""), OsString::as_os_str);
     let name =
         Key::new(given.as_bytes()).map_err(|e| anyhow!("the task's name {e}; give another"))?;
     let name = name.as_str();
@@ -30,20 +29,20 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
             "the task's name has a slash, which begins its steps; give another"
         ));
     }
-    let action = word(matches, "action");
+    let action = word(words, "action");
     let opens = action == Some("open");
     if let Some(option) = ["retries", "deadline"]
         .into_iter()
-        .find(|option| !opens && value(matches, option).is_some())
+        .find(|option| !opens && value(words, option).is_some())
     {
         return Err(anyhow!(
             "--{option} is for `idem task open`, which sets it once; leave it out"
         ));
     }
     match action {
-        Some("open") => open(matches, &context, name),
+        Some("open") => open(words, &context, name),
         Some("end") => end(&context, name),
-        _ => show(matches, &context, name),
+        _ => show(words, &context, name),
     }
 }
 
@@ -54,13 +53,13 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(matches: &ArgMatches) -> Result<Asked> {
-        let retries = text(matches, "retries")?.map(|given| {
+    fn read(words: &Words) -> Result<Asked> {
+        let retries = text(words, "retries")?.map(|given| {
             values::whole_number(given).ok_or_else(|| {
                 anyhow!("--retries: cannot read '{given}' as a number; write for example 3")
             })
         });
-        let deadline = text(matches, "deadline")?
+        let deadline = text(words, "deadline")?
             .map(|given| values::deadline(given).map_err(|e| anyhow!("--deadline: {e}")));
         Ok(Asked {
             retries: retries.transpose()?,
@@ -94,8 +93,8 @@ fn to_ms(duration: Duration) -> Duration {
 
 /// Opens a task. Opening it again in the same way changes nothing, so that a script can be repeated; one
 /// that has ended begins anew.
-fn open(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
-    let asked = Asked::read(matches)?;
+fn open(words: &Words, context: &Context, name: &str) -> Result<i32> {
+    let asked = Asked::read(words)?;
     if let Some(Deadline::At(moment)) = asked.deadline
         && moment <= context.now().wall
     {
@@ -157,11 +156,11 @@ fn not_there(name: &str) -> i32 {
     exit::NOT_FOUND
 }
 
-fn show(matches: &ArgMatches, context: &Context, name: &str) -> Result<i32> {
+fn show(words: &Words, context: &Context, name: &str) -> Result<i32> {
     let Some(view) = look(context, name)? else {
         return Ok(not_there(name));
     };
-    print(match flag(matches, "json") {
+    print(match flag(words, "json") {
         true => format!("{}\n", view.object(&context.now())),
         false => view.page(&context.now(), Style::of_stdout()),
     })?;

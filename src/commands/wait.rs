@@ -3,11 +3,11 @@
 use super::context::{Context, Opened, key_argument, text};
 use super::handing::{Ended, Streams, code_after, deliver, recording};
 use super::status::not_there;
-use crate::cli::parse::flag;
 use crate::cli::present::say_line;
 use crate::cli::run_json::{Done, Report, next_of};
 use crate::cli::stdout::print;
 use crate::cli::view::View;
+use crate::cli::words::{Words, flag};
 use crate::cli::{exit, json_out, say, values};
 use crate::domain::decision::Refusal;
 use crate::domain::name::{Generation, OpName};
@@ -19,17 +19,16 @@ use crate::process::waiting::{ChangeWatch, Patience, WaitEnd, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
 use crate::process::{clock, proc};
 use anyhow::{Result, anyhow};
-use clap::ArgMatches;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs the verb.
-pub fn run(matches: &ArgMatches) -> Result<i32> {
+pub fn run(words: &Words) -> Result<i32> {
     let started = clock::monotonic();
-    let context = Context::new(matches)?;
-    let name = context.name(key_argument(matches)?)?;
-    let limit = text(matches, "wait")?
+    let context = Context::new(words)?;
+    let name = context.name(key_argument(words)?)?;
+    let limit = text(words, "wait")?
         .map(|text| values::duration_or_zero(text).map_err(|e| anyhow!("--wait: {e}")))
         .transpose()?;
     let mut waiter = Waiter {
@@ -39,7 +38,7 @@ pub fn run(matches: &ArgMatches) -> Result<i32> {
         line: WaitingLine::new(false),
         pauses: ChangeWatch::by_looking(),
         started,
-        json: flag(matches, "json"),
+        json: flag(words, "json"),
     };
     waiter.run()
 }

@@ -26,6 +26,10 @@ const EVENTS_A_PAGE: u32 = 1000;
 /// From how many uncounted events on a passer-by counts them.
 const MANY_EVENTS: i64 = 1000;
 
+/// Names of counted files that are kept at most, the latest: a machine of a shared store that is thrown
+/// away leaves its last one behind.
+const MARKED_FILES: usize = 1000;
+
 /// The name of the mark among the counters; those begin with a number.
 const MARK: &str = "mark";
 
@@ -180,7 +184,8 @@ pub fn read_mark(store: &mut dyn Store) -> StoreResult<Mark> {
 }
 
 /// Counts a file that nobody writes any more. `exists` tells of a file that was counted before whether
-/// it is still there; the names of those that are not are forgotten. Afterwards the file can be deleted.
+/// it may still be there, on this machine or another; the names of those that are not are forgotten.
+/// Afterwards the file can be deleted.
 pub fn fold_file(
     store: &mut dyn Store,
     name: &str,
@@ -194,6 +199,8 @@ pub fn fold_file(
         }
         mark.files.retain(|counted| exists(counted));
         mark.files.push(name.to_owned());
+        let too_many = mark.files.len().saturating_sub(MARKED_FILES);
+        mark.files.drain(..too_many);
         write(guards, sums, &mark)
     })
 }

@@ -6,6 +6,7 @@
 //! The rest lives in the store and is read and written in the claim's own transaction.
 
 use super::hands::{Before, Hands};
+use super::holder;
 use super::plan::{GuardPlan, Plan};
 use super::store::{GuardKind, Guards, Permit, PermitWish, Store, StoreError, StoreResult};
 use crate::domain::time::{Stamp, UnixMs};
@@ -171,8 +172,15 @@ fn admit(
     };
     let now = hands.now();
     let mut breaker = breaker_state(guards, spec, &now)?;
-    let alive = |holder: &str| hands.holder_lives(holder);
-    let admission = breaker.admit(spec, &now, &hands.holder(), plan.auxiliary, &alive);
+    let own = hands.holder();
+    let mut living = Vec::new();
+    for other in breaker.holders().iter().filter(|holder| **holder != own) {
+        if holder::lives(hands, guards, other)? {
+            living.push(other.clone());
+        }
+    }
+    let alive = |holder: &str| living.iter().any(|other| other == holder);
+    let admission = breaker.admit(spec, &now, &own, plan.auxiliary, &alive);
     let (why, left) = match admission {
         Admission::Admitted => return Ok(None),
         Admission::AdmittedAsProbe => {

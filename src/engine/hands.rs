@@ -130,7 +130,7 @@ pub trait Hands {
     fn nonce(&self) -> Nonce;
 
     /// What is left of a record's owner.
-    fn observe(&mut self, record: &Record) -> Liveness;
+    fn observe(&self, record: &Record) -> Liveness;
 
     /// Whether the call was called off before its claim.
     fn cancelled(&mut self) -> Option<Cancelled>;
@@ -148,7 +148,7 @@ pub trait Hands {
     /// This keeper as the holder of a lease.
     fn holder(&self) -> String;
 
-    /// Whether the holder of a lease, or anything that it started, still lives.
+    /// Whether the holder of a lease on this machine, or anything that it started, still lives.
     fn holder_lives(&self, holder: &str) -> bool;
 
     /// Forks the next attempt's child behind its gate. The error says why it cannot be, as a fragment.

@@ -177,6 +177,18 @@ struct Last {
     noted: Option<NewOutput>,
 }
 
+impl Last {
+    fn was_interrupted(&self) -> bool {
+        matches!(
+            self.end.how,
+            HowEnded::Ended {
+                cut: Some(Cut::Interrupted(_)),
+                ..
+            }
+        )
+    }
+}
+
 impl<'a> Run<'a> {
     fn new(
         store: &'a mut dyn Store,
@@ -247,6 +259,10 @@ impl<'a> Run<'a> {
                 return self.not_started(why);
             }
         }
+        if let Err(why) = self.still_held() {
+            self.hands.abandon();
+            return self.not_started(why);
+        }
         self.previous_dirty = self.dirty;
         self.dirty = true;
         let end = self.hands.attempt(self.number, self.claim.deadline);
@@ -294,6 +310,18 @@ impl<'a> Run<'a> {
                 self.hands.abandon();
                 Err(format!("its start could not be recorded: {error}"))
             }
+        }
+    }
+
+    /// Nothing that has effects starts under a claim that others may have taken over meanwhile.
+    fn still_held(&mut self) -> Result<(), String> {
+        match self.store.still_holds(&self.claim.id) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(
+                "the claim was given up by others meanwhile, since nothing was heard of it"
+                    .to_owned(),
+            ),
+            Err(error) => Err(format!("the claim could not be renewed: {error}")),
         }
     }
 
@@ -409,6 +437,9 @@ impl<'a> Run<'a> {
             return alive;
         }
         let command = self.plan.helpers.cleanup.clone().unwrap_or_default();
+        if self.still_held().is_err() {
+            return Event::Cleaned(false);
+        }
         let end = self.helper(Role::Cleanup, &command);
         self.hands.discard(&end.stdout);
         let done = end.exit == Some(Exit::Code(0));

@@ -9,6 +9,7 @@ pub mod event;
 pub mod front;
 pub mod guards;
 pub mod hands;
+pub mod holder;
 pub mod keeper;
 pub mod ledger;
 pub mod plan;

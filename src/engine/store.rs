@@ -104,6 +104,11 @@ pub trait Guards {
     fn guard(&mut self, kind: GuardKind, name: &str) -> StoreResult<Option<Value>>;
     /// Writes a guard's state, or deletes it.
     fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Value>) -> StoreResult<()>;
+    /// The record of another operation, which tells whether its owner lives. Only stores that several
+    /// machines share are asked.
+    fn record_of(&mut self, _name: &OpName) -> StoreResult<Option<Record>> {
+        Ok(None)
+    }
 }
 
 /// Whether a claim keeps the record's token or starts a record of its own.
@@ -465,6 +470,13 @@ pub trait Store {
     /// unknown for a step that starts no attempt (observers gave the claim up, so nothing new starts).
     /// `attempt_ended` events of the step's output get its place as their `output`.
     fn step(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced>;
+
+    /// Whether a claim still keeps everybody else away: asked right before something starts under it. A
+    /// store whose claims have leases renews one that may have run out, for instance because the machine
+    /// slept since the claim was made.
+    fn still_holds(&mut self, _claim: &ClaimId) -> StoreResult<bool> {
+        Ok(true)
+    }
 
     /// Ends an execution durably. Fenced: generation and nonce match and the state is running or
     /// unknown. Repeating one's own settle is `Done` and changes nothing. `guards` runs in the same

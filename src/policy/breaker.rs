@@ -310,6 +310,14 @@ impl Breaker {
         }
     }
 
+    /// Who holds the leases of a half-open breaker.
+    pub fn holders(&self) -> &[String] {
+        match &self.mode {
+            Mode::HalfOpen { leases, .. } => leases,
+            Mode::Closed { .. } | Mode::Open { .. } => &[],
+        }
+    }
+
     /// The phase at this moment.
     pub fn phase(&self, now: &Stamp) -> Phase {
         let mut breaker = self.clone();

@@ -38,6 +38,15 @@ pub fn local() -> Stamp {
     }
 }
 
+/// Time since the boot, sleep included.
+pub fn since_boot() -> Duration {
+    let time = read(libc::CLOCK_BOOTTIME);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
 /// Time since some fixed moment of this boot, for deadlines within this process: no clock change moves
 /// it, and it stands still while the machine sleeps.
 pub fn monotonic() -> Duration {

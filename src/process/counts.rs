@@ -161,6 +161,16 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
+/// A name of the directory that a file is in, which hardly any other machine has as well: two that did
+/// would take each other's files for their own, and count one twice after a crash.
+pub fn place_of(path: &Path) -> String {
+    let host = fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let directory = fs::metadata(path.parent().unwrap_or(Path::new(".")));
+    let (device, inode) = directory.map_or((0, 0), |meta| (meta.dev(), meta.ino()));
+    let numbers = [device.to_le_bytes(), inode.to_le_bytes()].concat();
+    format!("{:016x}", checksum(&host, &numbers))
+}
+
 /// What was appended and is in none of these files, without taking or locking anything: for a store that
 /// can only be read.
 pub fn peek(path: &Path, counted: &[String]) -> Vec<Counted> {
@@ -224,7 +234,7 @@ fn decode_one(bytes: &[u8]) -> Option<(Counted, usize)> {
     ))
 }
 
-/// FNV-1a with 64 bits: it only has to tell a whole record from a torn one.
+/// FNV-1a with 64 bits: it only has to tell a whole record from a torn one, or one place from another.
 fn checksum(head: &[u8], scope: &[u8]) -> u64 {
     let bytes = head.iter().chain(scope);
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {

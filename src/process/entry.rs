@@ -18,12 +18,18 @@ use super::signal::{Disposition, SignalSet, set_disposition};
 /// The highest signal number of Linux.
 const LAST_SIGNAL: c_int = 64;
 
+/// What Rust's runtime or [`begin`] changes, and so is looked at first. All other signals wait until
+/// someone asks, or is about to change one: a replay does neither.
+const CHANGED_EARLY: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
 /// Descriptors and signals as the caller handed them over.
 #[derive(Debug)]
 pub struct EntryState {
     recorded: AtomicBool,
     closed: AtomicU8,
+    /// The signals that were ignored, as far as they have been looked at.
     ignored: AtomicU64,
+    all_looked_at: AtomicBool,
     mask: AtomicU64,
 }
 
@@ -31,6 +37,7 @@ static STATE: EntryState = EntryState {
     recorded: AtomicBool::new(false),
     closed: AtomicU8::new(0),
     ignored: AtomicU64::new(0),
+    all_looked_at: AtomicBool::new(false),
     mask: AtomicU64::new(0),
 };
 
@@ -47,9 +54,8 @@ extern "C" fn record() {
     STATE
         .closed
         .store(closed.fold(0, |bits, fd| bits | 1 << fd), Relaxed);
-    let ignored = (1..=LAST_SIGNAL).filter(|&signal| is_ignored(signal));
-    let ignored = ignored.fold(SignalSet::EMPTY, SignalSet::with);
-    STATE.ignored.store(ignored.bits(), Relaxed);
+    let early = ignored_among(CHANGED_EARLY.into_iter());
+    STATE.ignored.store(early.bits(), Relaxed);
     let mask = SignalSet::current_mask().unwrap_or_default();
     STATE.mask.store(mask.bits(), Relaxed);
     STATE.recorded.store(true, Relaxed);
@@ -120,6 +126,11 @@ pub fn is_ignored(signal: c_int) -> bool {
     }
 }
 
+fn ignored_among(signals: impl Iterator<Item = c_int>) -> SignalSet {
+    let ignored = signals.filter(|&signal| is_ignored(signal));
+    ignored.fold(SignalSet::EMPTY, SignalSet::with)
+}
+
 /// The state recorded at the start of this program. A fork keeps it.
 pub fn state() -> &'static EntryState {
     &STATE
@@ -130,6 +141,11 @@ pub fn state() -> &'static EntryState {
 pub fn survive_file_size_limits() {
     // Fails for no signal that can be changed, as this one.
     let _ = set_disposition(libc::SIGXFSZ, Disposition::Ignore);
+}
+
+/// Whether someone who changes this signal must first look at all.
+pub(super) fn is_changed_early(signal: c_int) -> bool {
+    CHANGED_EARLY.contains(&signal)
 }
 
 impl EntryState {
@@ -144,13 +160,22 @@ impl EntryState {
         (0..=2).contains(&fd) && self.closed.load(Relaxed) & (1 << fd) != 0
     }
 
-    /// The signals that were ignored.
+    /// The signals that were ignored. Async-signal-safe.
     pub fn ignored(&self) -> SignalSet {
+        if self.is_recorded() && !self.all_looked_at.load(Relaxed) {
+            let later = (1..=LAST_SIGNAL).filter(|signal| !CHANGED_EARLY.contains(signal));
+            // Two threads at once find the same, since whoever changes one has come here before.
+            self.ignored.fetch_or(ignored_among(later).bits(), Relaxed);
+            self.all_looked_at.store(true, Relaxed);
+        }
         SignalSet::from_bits(self.ignored.load(Relaxed))
     }
 
     /// Whether this signal was ignored.
     pub fn was_ignored(&self, signal: c_int) -> bool {
+        if CHANGED_EARLY.contains(&signal) {
+            return SignalSet::from_bits(self.ignored.load(Relaxed)).contains(signal);
+        }
         self.ignored().contains(signal)
     }
 
@@ -204,6 +229,9 @@ mod tests {
                 assert!(state.is_recorded());
                 assert!(state.was_closed(0) && !state.was_closed(1) && !state.was_closed(2));
                 assert!(!is_closed(0), "the runtime has opened it");
+                set_disposition(libc::SIGUSR2, Disposition::Ignore).unwrap();
+                set_disposition(libc::SIGHUP, Disposition::Default).unwrap();
+                assert!(!state.was_ignored(libc::SIGPIPE));
                 assert_eq!(state.ignored(), SignalSet::of(&[libc::SIGHUP]));
                 assert!(is_ignored(libc::SIGPIPE), "the runtime ignores it");
                 assert_eq!(state.mask(), SignalSet::of(&[libc::SIGUSR1]));

@@ -22,6 +22,7 @@ use crate::domain::record::Record;
 use crate::domain::time::Stamp;
 use crate::engine::environment::{ChildContext, child_environment};
 use crate::engine::hands::{AttemptEnd, Before, Cancelled, Hands, HelperEnd, HowEnded, Role};
+use crate::engine::holder;
 use crate::engine::plan::{Plan, StdinMode};
 use crate::engine::store::{NewOutput, OutputBody};
 use crate::policy::bulkhead::BulkheadSpec;
@@ -50,6 +51,8 @@ pub struct Places {
     pub spool_dir: PathBuf,
     /// The database's file name, which their names begin with.
     pub store_name: OsString,
+    /// Several machines use the store.
+    pub shared: bool,
 }
 
 /// The keeper's process.
@@ -315,7 +318,7 @@ impl Hands for ProcessHands<'_> {
         self.nonce
     }
 
-    fn observe(&mut self, record: &Record) -> Liveness {
+    fn observe(&self, record: &Record) -> Liveness {
         match &record.owner {
             Some(owner) => liveness::observe(owner, &self.places.locks, &HashSet::new()),
             None => Liveness::Gone,
@@ -365,7 +368,10 @@ impl Hands for ProcessHands<'_> {
     }
 
     fn holder(&self) -> String {
-        format!("{}:{}", self.owner.keeper_byte, self.owner.tree_byte)
+        match self.places.shared {
+            true => holder::of_claim(&self.plan.name, &self.nonce),
+            false => format!("{}:{}", self.owner.keeper_byte, self.owner.tree_byte),
+        }
     }
 
     fn holder_lives(&self, holder: &str) -> bool {

@@ -129,6 +129,10 @@ pub enum Disposition {
 /// Sets a signal's disposition for this process. Async-signal-safe. Fails with `EINVAL` for KILL, STOP
 /// and the C library's own two.
 pub fn set_disposition(signal: c_int, disposition: Disposition) -> io::Result<()> {
+    if !entry::is_changed_early(signal) {
+        // What was found at the start is looked at before the first change.
+        entry::state().ignored();
+    }
     let handler = match disposition {
         Disposition::Default => libc::SIG_DFL,
         Disposition::Ignore => libc::SIG_IGN,

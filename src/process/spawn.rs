@@ -233,9 +233,11 @@ const SET_UP_FAILED: c_int = 2;
 const EXEC_FAILED: c_int = 3;
 
 fn send(report: RawFd, message: Message) {
-    // SAFETY: the kernel reads exactly the message. Shorter than PIPE_BUF, it is written whole or not
-    // at all, and if not, the parent sees a child that ended too early.
-    unsafe { libc::write(report, message.as_ptr().cast(), MESSAGE_BYTES) };
+    // Shorter than PIPE_BUF, it is written whole or not at all, and if not, the parent sees a child that
+    // ended too early.
+    // SAFETY: the kernel reads exactly the message.
+    let write = || unsafe { libc::write(report, message.as_ptr().cast(), MESSAGE_BYTES) as c_int };
+    let _ = sys::uninterrupted(write);
 }
 
 /// Returns once the gate was opened; ends the process if it was closed.

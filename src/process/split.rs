@@ -193,7 +193,8 @@ impl Link {
     }
 
     /// Lets the kernel stop this process group in the moment in which the front dies, however busy the
-    /// keeper is then; none ends that. See O_ASYNC in fcntl(2).
+    /// keeper is then; none ends that. See O_ASYNC in fcntl(2). A process that waits for a key takes one
+    /// that is typed before it gets to run and stop: the kernel looks for keys before it looks for signals.
     pub fn stop_with_front(&self, group: Option<i32>) {
         let Some(lifeline) = &self.lifeline else {
             return;

@@ -4,7 +4,7 @@ use std::io;
 
 use libc::{c_int, pid_t};
 
-use super::sys::check;
+use super::sys::uninterrupted;
 use crate::domain::outcome::Exit;
 
 /// One change of a child's state.
@@ -43,11 +43,8 @@ pub fn reap(child: pid_t) -> io::Result<Option<Exit>> {
 /// Waits until this child has ended, and reaps it.
 pub fn reap_blocking(child: pid_t) -> io::Result<Exit> {
     loop {
-        match waitid(child, libc::WEXITED).map(ended) {
-            Ok(Some(exit)) => return Ok(exit),
-            Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        if let Some(exit) = waitid(child, libc::WEXITED).map(ended)? {
+            return Ok(exit);
         }
     }
 }
@@ -63,12 +60,7 @@ fn waitid(child: pid_t, options: c_int) -> io::Result<Option<Change>> {
     // SAFETY: all-zero is a valid siginfo, and waitid fills the one that it is given.
     let info = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        check(libc::waitid(
-            libc::P_PID,
-            child as libc::id_t,
-            &mut info,
-            options,
-        ))?;
+        uninterrupted(|| libc::waitid(libc::P_PID, child as libc::id_t, &mut info, options))?;
         info
     };
     // SAFETY: these fields are the ones of a SIGCHLD siginfo, or zero when nothing has changed.

@@ -257,18 +257,6 @@ impl Running {
         crate::env::upto(&format!("{} waits", self.what), || procs::waits(self.pid()));
     }
 
-    /// The code of a process that has ended, and what it has written: not more may come, although others
-    /// still hold its streams.
-    #[track_caller]
-    pub fn leave(mut self) -> (i32, Vec<u8>) {
-        let status = self.child.wait().expect("its status");
-        self.ended = Some(status);
-        let code = status.code().or(status.signal().map(|n| 128 + n));
-        self.out
-            .closes_before(Instant::now() + Duration::from_millis(100));
-        (code.unwrap_or(-1), self.out.so_far())
-    }
-
     /// Waits for its end and the end of both streams.
     #[track_caller]
     pub fn end(mut self) -> Done {

@@ -248,6 +248,46 @@ fn a_stopped_job_whose_front_is_killed_works_on() {
 }
 
 #[test]
+fn a_child_that_stopped_itself_works_on_when_its_front_is_killed() {
+    for options in ["", "--tty"] {
+        let t = TestEnv::new();
+        t.script("inner", "#!/bin/sh\necho up-$((40+2)); kill -STOP $$\n");
+        let mut pty = Pty::shell(&t, "bash");
+        pty.line(&format!("$IDEM run --key k {options} -- ./inner"));
+        pty.expect("up-42");
+        pty.expect(PROMPT);
+        upto_child(&t, "the child is stopped", procs::stopped);
+        procs::signal(front_below(pty.pid()), libc::SIGKILL);
+        t.upto_state("k", "succeeded");
+    }
+}
+
+#[test]
+fn a_retry_after_a_prompt_whose_caller_was_killed_ends_too() {
+    let t = TestEnv::new();
+    outer(
+        &t,
+        "dash",
+        "--retries 1 --backoff const:10ms",
+        &format!("trap '' HUP; {{ {ASK}; }} >>ends; test $x"),
+    );
+    let mut pty = Pty::shell(&t, "dash");
+    pty.line("./outer");
+    pty.expect("name-1? ");
+    upto("the child has the terminal", || {
+        pty.foreground() == t.child("k")
+    });
+    procs::signal(front_below(procs::children(pty.pid())[0]), libc::SIGKILL);
+    pty.expect("after-137-");
+    pty.expect(PROMPT);
+    pty.upto_shell_in_front();
+    t.upto_state("k", "failed");
+    assert_eq!(t.lines("ends"), 2, "{}", t.read("ends"));
+    assert!(!t.read("ends").contains("-0\n"), "{}", t.read("ends"));
+    pty.still_works();
+}
+
+#[test]
 fn a_stop_between_two_attempts() {
     let t = TestEnv::new();
     t.script(

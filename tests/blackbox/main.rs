@@ -44,6 +44,7 @@ mod tasks;
 mod templates;
 mod terminal;
 mod tty_option;
+mod upgrade;
 mod verbs;
 mod waiting;
 mod watching;

@@ -142,18 +142,6 @@ impl Pty {
             .expect("a terminal that takes input");
     }
 
-    /// Types a control character, and types it again every few seconds, until this shows up.
-    #[track_caller]
-    pub fn insist(&mut self, letter: char, wanted: &str) {
-        for _ in 0..5 {
-            self.control(letter);
-            if self.shows_within(wanted, Duration::from_secs(3)).is_some() {
-                return;
-            }
-        }
-        self.expect(wanted);
-    }
-
     /// Waits until this shows up after everything that was waited for before, and gives what came first.
     #[track_caller]
     pub fn expect(&mut self, wanted: &str) -> String {

@@ -237,8 +237,8 @@ fn stop_while_asking(shell: &str, wait_for_the_child: bool) {
             pty.foreground() == child && procs::state(child) == Some('S')
         });
     }
-    // One that arrives while the child is being woken is lost: whoever types it types it again.
-    pty.insist('z', PROMPT);
+    pty.control('z');
+    pty.expect(PROMPT);
     pty.upto_shell_in_front();
     child_in(&t, procs::stopped);
     pty.still_works();
@@ -393,32 +393,55 @@ fn the_terminal_comes_back_when_idem_is_killed() {
             let outer: i32 = t.read("outer.pid").trim().parse().expect("a pid");
             *procs::children(outer).first().expect("the front")
         };
+        let child = t.child("k");
         procs::signal(victim, libc::SIGKILL);
         pty.expect(if keeper { "after-122-" } else { "after-137-" });
         pty.expect(PROMPT);
         pty.upto_shell_in_front();
-        // The child still reads for a moment, and may take a line of what is typed.
-        pty.send("\n\n");
+        upto("the child's read has failed", || !procs::alive(child));
         pty.still_works();
     }
 }
 
 #[test]
 fn a_vanished_terminal_loses_no_result() {
-    for shell in SHELLS {
+    for (shell, options) in [("bash", ""), ("dash", ""), ("bash", "--tty")] {
         let t = TestEnv::new();
         let script = format!("echo x >> n; {}; echo late", gate("go"));
         t.write("script", &script);
         let mut pty = Pty::shell(&t, shell);
-        pty.line("$IDEM run --key k -- sh -c \"$(cat script)\"");
+        pty.line(&format!(
+            "$IDEM run --key k {options} -- sh -c \"$(cat script)\""
+        ));
         t.upto_lines("n", 1);
         let (keeper, leader) = (t.keeper("k"), pty.pid());
         pty.vanish();
         upto("the shell is gone", || !procs::alive(leader));
         assert!(procs::alive(keeper));
         t.touch("go");
-        t.run("--key k", &script).end().code(0).out("late\n");
+        let done = t.run("--key k", &script).end();
+        assert_eq!(done.code(0).out_text().replace('\r', ""), "late\n");
         assert_eq!(t.lines("n"), 1);
+    }
+}
+
+#[test]
+fn a_terminal_that_vanishes_while_the_job_is_stopped_loses_no_result() {
+    for shell in SHELLS {
+        let t = TestEnv::new();
+        let mut pty = Pty::shell(&t, shell);
+        working(&t);
+        pty.line("$IDEM run --key k -- ./work");
+        pty.expect("up-42");
+        pty.control('z');
+        pty.expect(PROMPT);
+        let child = child_in(&t, procs::stopped);
+        pty.vanish();
+        upto("the child goes on", || {
+            procs::alive(child) && !procs::stopped(child)
+        });
+        t.open_fifo("go");
+        t.upto_state("k", "succeeded");
     }
 }
 

@@ -411,3 +411,24 @@ fn a_look_at_a_running_operation_does_not_wait() {
     t.touch("go");
     run.end().code(0);
 }
+
+#[test]
+fn what_is_not_there_is_told_with_what_begins_so() {
+    let t = TestEnv::new();
+    t.run("--key daily --per day --scope s", "true")
+        .end()
+        .code(0);
+    for verb in ["status daily", "output daily", "wait daily", "log daily"] {
+        let done = t.idem(&format!("{verb} --scope s")).end();
+        done.code(1)
+            .says("`idem status --scope s 'daily*'`")
+            .one_line();
+    }
+    let list = t.idem("status --scope s daily*").end().code(0).out_text();
+    assert!(list.contains("daily@2"), "{list}");
+    let long = "k".repeat(255);
+    t.idem(&format!("status {long}"))
+        .end()
+        .code(1)
+        .says("with `idem status`");
+}

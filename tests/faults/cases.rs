@@ -112,30 +112,33 @@ pub fn sample(mut cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
     ranked.into_iter().map(|(_, case)| case).collect()
 }
 
+/// What was tried at one kind of step.
+#[derive(Default)]
+struct Row {
+    tried: u32,
+    reached: u32,
+    acts: BTreeMap<String, u32>,
+}
+
 /// The list of points: for each kind of step, by whom and how often it was reached and disturbed.
 pub fn summary(cases: &[(Case, bool)]) -> String {
-    let mut rows: BTreeMap<(String, Role), (u32, u32, BTreeMap<String, u32>)> = BTreeMap::new();
+    let mut rows: BTreeMap<(String, Role), Row> = BTreeMap::new();
     for (case, reached) in cases {
-        let row = rows
-            .entry((case.point.step.name(), case.point.role))
-            .or_default();
-        row.0 += 1;
-        row.1 += u32::from(*reached);
-        *row.2.entry(case.act.to_string()).or_default() += 1;
+        let kind = (case.point.step.name(), case.point.role);
+        let row = rows.entry(kind).or_default();
+        row.tried += 1;
+        row.reached += u32::from(*reached);
+        *row.acts.entry(case.act.to_string()).or_default() += 1;
     }
     let mut text = String::new();
-    for ((step, role), (tried, reached, acts)) in &rows {
-        let acts: Vec<String> = acts.iter().map(|(act, n)| format!("{act} {n}")).collect();
+    for ((step, role), row) in &rows {
+        let acts = row.acts.iter().map(|(act, n)| format!("{act} {n}"));
+        let acts = acts.collect::<Vec<_>>().join(", ");
+        let Row { tried, reached, .. } = row;
         let role = role.word();
-        text += &format!(
-            "{step:18} {role:7} {tried:5} tried {reached:5} reached: {}\n",
-            acts.join(", ")
-        );
+        text += &format!("{step:18} {role:7} {tried:5} tried {reached:5} reached: {acts}\n");
     }
     let reached = cases.iter().filter(|(_, reached)| *reached).count();
-    text + &format!(
-        "{} points tried, {reached} reached, {} kinds of step\n",
-        cases.len(),
-        rows.len()
-    )
+    let (tried, kinds) = (cases.len(), rows.len());
+    text + &format!("{tried} points tried, {reached} reached, {kinds} kinds of step\n")
 }

@@ -36,7 +36,7 @@ use trace::{Act, Point, Traced, trace};
 use verify::{Checked, Ended};
 
 /// Disturbed runs of each scenario in the bounded test.
-const CHOSEN: usize = 45;
+const CHOSEN: usize = 28;
 
 /// Runs at once: most of a run is waiting for the disk and for the tracer.
 const WORKERS: usize = 3;
@@ -87,8 +87,9 @@ fn disturb(t: &TestEnv, scenario: &Scenario, plan: Option<(Point, Act)>) -> (Tra
 
 fn attempt(case: &Case) -> (bool, Checked) {
     let t = world(case.scenario);
+    let before = t.lines("n");
     let (traced, callers) = disturb(&t, case.scenario, Some((case.point, case.act)));
-    let checked = verify::check(&t, case, &traced, &callers);
+    let checked = verify::check(&t, case, &traced, &callers, before);
     let explained = checked.map_err(|why| {
         let told: Vec<String> = callers
             .iter()

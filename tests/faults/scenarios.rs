@@ -115,8 +115,8 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "timed",
         before: "idem run -k other -- true",
-        call: "run\n-kk\n--timeout=60ms\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
-        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4",
+        call: "run\n-kk\n--timeout=60ms\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4; :",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out; test -e ok || sleep 4; :",
         code: 124,
         ..PLAIN
     },
@@ -181,6 +181,22 @@ pub const ALL: &[Scenario] = &[
         out: SPACES,
         settled_before: true,
         spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "waiter",
+        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.2; echo out' >/dev/null 2>&1 & \
+            upto test -s n; disown",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.2; echo out",
+        settled_before: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "left",
+        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.3; echo out' >/dev/null 2>&1 & \
+            upto test -s n; kill -9 $(idem status k --json | jq .owner.pid); disown",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.3; echo out",
+        code: 122,
         ..PLAIN
     },
     Scenario {

@@ -5,8 +5,13 @@ use libc::{
     F_OFD_SETLK, F_OFD_SETLKW, F_SETLK, F_SETLKW,
 };
 
+use crate::trace::Process;
+
 /// `F_DUPFD_CLOEXEC`.
 const DUPLICATE: i32 = libc::F_DUPFD_CLOEXEC;
+
+/// Stands for the commands that release a lock, which a kernel never refuses.
+const RELEASE: i32 = -1;
 
 /// A kind of system call. The commands of fcntl(2) are calls of their own, and so are reads and writes of
 /// pipes and the like, which no disk can fail.
@@ -118,6 +123,7 @@ const COMMANDS: &[(i32, &str, &[i32])] = &[
     (F_OFD_SETLK, "fcntl:ofd_setlk", &[EAGAIN, ENOLCK]),
     (F_OFD_SETLKW, "fcntl:ofd_setlkw", &[EINTR, ENOLCK]),
     (F_OFD_GETLK, "fcntl:ofd_getlk", &[ENOLCK]),
+    (RELEASE, "fcntl:unlock", &[]),
     (DUPLICATE, "fcntl:dupfd", &[EMFILE]),
 ];
 
@@ -138,15 +144,17 @@ const AGAIN: &[&str] = &[
 ];
 
 impl Step {
-    /// A call with this number and second argument; `on_disk` tells of its first.
-    pub fn new(nr: i64, argument: u64, on_disk: impl FnOnce() -> bool) -> Step {
+    /// A call with this number and these arguments.
+    pub fn new(nr: i64, args: &[u64; 6], process: &Process) -> Step {
+        let command = match args[1] as i32 {
+            _ if nr != libc::SYS_fcntl => 0,
+            F_SETLK | F_OFD_SETLK if process.unlocks(args[2]) => RELEASE,
+            command => command,
+        };
         Step {
             nr,
-            command: match nr {
-                libc::SYS_fcntl => argument as i32,
-                _ => 0,
-            },
-            off_disk: EITHER.contains(&nr) && !on_disk(),
+            command,
+            off_disk: EITHER.contains(&nr) && !process.is_on_disk(args[0]),
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -276,7 +277,7 @@ impl Tracer {
         };
         match call {
             Stop::Entry { nr, args } => {
-                let step = Step::new(nr, args[1], || is_on_disk(pid, args[0]));
+                let step = Step::new(nr, &args, &Process(pid));
                 if !self.entry(pid, step, &args) {
                     return;
                 }
@@ -421,11 +422,24 @@ fn set_result(pid: i32, result: i64) {
     change_registers(pid, |registers| registers.rax = result.cast_unsigned());
 }
 
-/// Whether a descriptor is of a file that a disk has.
-fn is_on_disk(pid: i32, fd: u64) -> bool {
-    let file = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
-    let elsewhere = ["/dev", "/proc", "/sys"];
-    file.is_absolute() && !elsewhere.iter().any(|place| file.starts_with(place))
+/// What a call's arguments refer to.
+pub struct Process(i32);
+
+impl Process {
+    /// Whether a descriptor is of a file that a disk has.
+    pub fn is_on_disk(&self, fd: u64) -> bool {
+        let file = fs::read_link(format!("/proc/{}/fd/{fd}", self.0)).unwrap_or_default();
+        let elsewhere = ["/dev", "/proc", "/sys"];
+        file.is_absolute() && !elsewhere.iter().any(|place| file.starts_with(place))
+    }
+
+    /// Whether the lock that lies here is to be released.
+    pub fn unlocks(&self, lock: u64) -> bool {
+        let mut kind = [0; 2];
+        let memory = fs::File::open(format!("/proc/{}/mem", self.0));
+        let read = memory.and_then(|memory| memory.read_exact_at(&mut kind, lock));
+        read.is_ok() && i32::from(i16::from_ne_bytes(kind)) == libc::F_UNLCK
+    }
 }
 
 /// Whether a descriptor is the database's, whose bytes no checksum guards.
@@ -439,7 +453,6 @@ fn corrupt(pid: i32, address: u64) {
     let path = format!("/proc/{pid}/mem");
     let opened = fs::OpenOptions::new().write(true).open(path);
     let Ok(memory) = opened else { return };
-    use std::os::unix::fs::FileExt as _;
     let _ = memory.write_all_at(&[0xff], address);
 }
 

@@ -58,7 +58,7 @@ impl Fleet {
     /// that share their PID namespace.
     pub fn host(&self) -> TestEnv {
         let mut host = TestEnv::new();
-        host.set("IDEM_STORE", &self.url());
+        host.set("IDEM_STORE", self.url());
         host.set("IDEM_SCOPE", "fleet");
         host
     }

@@ -332,7 +332,7 @@ impl Hands for Keeper<'_> {
         self.nonce
     }
 
-    fn observe(&mut self, record: &Record) -> Liveness {
+    fn observe(&self, record: &Record) -> Liveness {
         observe(&self.actor.shared, record)
     }
 

@@ -76,16 +76,27 @@ pub fn run(ground: &Ground, script: &[Step]) -> Result<(), String> {
     let mut core = Core::new(ground, number);
     let mut model = Model::new(World::Core);
     for (at, step) in script.iter().enumerate() {
-        let target = core.target(&model, step);
-        model.step(step);
-        let verb = core.step(step, target);
-        core.wake();
-        let differs = core.differs(&model, verb);
-        if let Some(what) = differs {
-            return Err(format!("after step {}, `{step}`: {what}", at + 1));
-        }
+        core.take(&mut model, step)
+            .map_err(|what| format!("after step {}, `{step}`: {what}", at + 1))?;
     }
-    Ok(())
+    // Whatever is still open comes to an end.
+    while let Some(step) = last_step(&model) {
+        core.take(&mut model, &step)
+            .map_err(|what| format!("in the end, `{step}`: {what}"))?;
+    }
+    match model
+        .seen()
+        .iter()
+        .all(|seen| matches!(seen, Seen::Ended(_)))
+    {
+        true => Ok(()),
+        false => Err(format!("in the end: {:?}", model.seen())),
+    }
+}
+
+fn last_step(model: &Model) -> Option<Step> {
+    let end = model.at_gate(0).map(|_| Step::End(0, How::Success));
+    end.or_else(|| model.paused(0).map(|_| Step::GoOn(0)))
 }
 
 impl Core {
@@ -107,10 +118,18 @@ impl Core {
         }
     }
 
+    fn take(&mut self, model: &mut Model, step: &Step) -> Result<(), String> {
+        let target = self.target(model, step);
+        model.step(step);
+        let verb = self.step(step, target);
+        self.wake();
+        self.differs(model, verb).map_or(Ok(()), Err)
+    }
+
     fn name(&self, key: usize) -> OpName {
         OpName {
             scope: Scope::default(),
-            key: Key::new(&format!("{}{}", KEYS[key], self.number)).expect("a key"),
+            key: Key::new(format!("{}{}", KEYS[key], self.number)).expect("a key"),
         }
     }
 

@@ -91,7 +91,7 @@ fn search_long(cases: u32, world: World, most: usize, run: &dyn Fn(&[Step]) -> R
 #[test]
 fn the_engine_does_what_the_model_says() {
     let ground = core::Ground::new();
-    search_long(2_000, World::Core, 24, &|script| core::run(&ground, script));
+    search_long(1_000, World::Core, 24, &|script| core::run(&ground, script));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The built program under a script: real processes, real kills.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,6 @@ struct Caller {
     front: Option<Running>,
     pid: i32,
     code: Option<i32>,
-    out: String,
     skips: bool,
     /// Attempts whose end is not open any more.
     ended: usize,
@@ -59,18 +58,17 @@ pub fn run(script: &[Step]) -> Result<(), String> {
         if !model.is_certain(step) || (*step == Step::Pass && !moves_clocks()) {
             continue;
         }
-        let target = match *step {
-            Step::End(from, _) => model.at_gate(from),
-            Step::Kill(from, who) => model.victim(from, who),
-            _ => None,
-        };
-        model.step(step);
-        let verb = world.step(step, target);
         world
-            .agrees(&model, verb)
+            .take(&mut model, step)
             .map_err(|what| format!("after step {}, `{step}`: {what}", at + 1))?;
     }
-    Ok(())
+    while model.at_gate(0).is_some() {
+        let end = Step::End(0, How::Success);
+        world
+            .take(&mut model, &end)
+            .map_err(|what| format!("in the end, `{end}`: {what}"))?;
+    }
+    world.leaves_nothing()
 }
 
 /// Only root can make a time namespace.
@@ -80,6 +78,33 @@ fn moves_clocks() -> bool {
 }
 
 impl Processes {
+    /// Takes a step, and waits until the world is as the model says.
+    fn take(&mut self, model: &mut Model, step: &Step) -> Result<(), String> {
+        let target = match *step {
+            Step::End(from, _) => model.at_gate(from),
+            Step::Kill(from, who) => model.victim(from, who),
+            _ => None,
+        };
+        model.step(step);
+        let verb = self.step(step, target);
+        self.agrees(model, verb)
+    }
+
+    /// Nobody runs any more once every call and every command has ended.
+    fn leaves_nothing(&self) -> Result<(), String> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let left = self.t.running();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("in the end there are still {left:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// A command of idem's, with the clock where it is now.
     fn idem(&self) -> Cmd {
         if self.ahead.is_zero() {
@@ -88,6 +113,10 @@ impl Processes {
         let ahead = self.ahead.as_secs().to_string();
         let unshare = self.t.command("unshare");
         unshare.args(["--time", "--boottime", &ahead, IDEM])
+    }
+
+    fn file(&self, name: String) -> File {
+        File::create(self.t.path(name)).expect("a file for the output")
     }
 
     fn step(&mut self, step: &Step, target: Option<usize>) -> Option<i32> {
@@ -131,12 +160,14 @@ impl Processes {
             .args(arguments(key, other, options))
             .env("CALL", id.to_string())
             .env("WHICH", key.to_string())
+            // Files, since a keeper may hold the streams of a front that is gone.
+            .stdout(self.file(format!("out.{id}")))
+            .stderr(self.file(format!("err.{id}")))
             .start();
         self.callers.push(Caller {
             pid: front.pid(),
             front: Some(front),
             code: None,
-            out: String::new(),
             skips: options.if_running == IfRunning::Skip,
             ended: 0,
         });
@@ -186,9 +217,7 @@ impl Processes {
                 .as_ref()
                 .is_some_and(|_| !procs::alive(caller.pid));
             if over && let Some(front) = caller.front.take() {
-                let (code, out) = front.leave();
-                caller.code = Some(code);
-                caller.out = String::from_utf8_lossy(&out).into_owned();
+                caller.code = Some(front.end().code);
             }
         }
         let seen = (0..self.callers.len()).map(|id| {
@@ -252,11 +281,9 @@ impl Processes {
     fn prints(&self, model: &Model) -> Result<(), String> {
         for (id, caller) in self.callers.iter().enumerate() {
             let wanted = model.printed(id);
-            if caller.code == Some(0) && !caller.skips && caller.out != wanted {
-                return Err(format!(
-                    "call {id} printed {:?}, not {wanted:?}",
-                    caller.out
-                ));
+            let printed = self.t.read(&format!("out.{id}"));
+            if caller.code == Some(0) && !caller.skips && printed != wanted {
+                return Err(format!("call {id} printed {printed:?}, not {wanted:?}"));
             }
         }
         Ok(())

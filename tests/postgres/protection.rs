@@ -4,16 +4,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use idem::store::postgres::{Client, PgError};
 
-use crate::servers::certificates::{Certificates, SERVERS};
 use crate::servers::cluster::{Cluster, Setup};
 use crate::servers::supervised::until;
 use crate::servers::tools;
 use crate::{connect, shared, soon};
 
-/// A server that speaks TLS, and the authority of its certificate.
+/// A server that speaks TLS.
 struct Protected {
     cluster: Cluster,
-    certificates: Certificates,
     /// Held while a test has its certificate in place.
     turn: Mutex<()>,
 }
@@ -26,24 +24,10 @@ const HBA: [&str; 4] = [
 ];
 
 fn start() -> Protected {
-    let certificates = Certificates::make();
-    let names = SERVERS.map(|name| [format!("{name}.crt"), format!("{name}.key")]);
-    let names: Vec<&String> = names.iter().flatten().collect();
-    let paths: Vec<_> = names.iter().map(|name| certificates.path(name)).collect();
-    let files: Vec<_> = names
-        .iter()
-        .zip(&paths)
-        .map(|(name, path)| (name.as_str(), path.as_path()))
-        .collect();
-    let conf = [
-        "ssl = on",
-        "ssl_cert_file = 'localhost.crt'",
-        "ssl_key_file = 'localhost.key'",
-    ];
     let cluster = Cluster::start(&Setup {
         hba: &HBA,
-        conf: &conf,
-        files: &files,
+        tls: true,
+        ..Setup::default()
     });
     cluster.batch(
         "postgres",
@@ -51,7 +35,6 @@ fn start() -> Protected {
     );
     Protected {
         cluster,
-        certificates,
         turn: Mutex::new(()),
     }
 }
@@ -91,7 +74,7 @@ impl Protected {
 
     /// With one of the authorities as `sslrootcert`.
     fn verify(&self, host: &str, mode: &str, root: &str) -> Result<Client, PgError> {
-        let root = self.certificates.path(root);
+        let root = self.cluster.certificate(root);
         self.connect(
             "idem",
             host,

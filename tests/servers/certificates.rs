@@ -1,38 +1,27 @@
 //! Certificates of a run's own: an authority, and server certificates that are right or wrong.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
 
 use super::tools;
 
-/// The directory in which they are.
-pub struct Certificates(TempDir);
-
-/// The names of the server certificates that there are; each has `.crt` and `.key`.
-pub const SERVERS: [&str; 4] = ["localhost", "elsewhere", "selfsigned", "expired"];
-
-impl Certificates {
-    /// Makes them: `authority.crt` and `stranger.crt`, which has signed nothing; `localhost`, `elsewhere`
-    /// and `expired` by the authority; and `selfsigned`, for localhost too.
-    pub fn make() -> Certificates {
-        let made = Certificates(TempDir::with_prefix("idem-certificates.").unwrap());
-        for authority in ["authority", "stranger"] {
-            made.self_signed(authority, "subjectKeyIdentifier=hash");
-        }
-        made.self_signed("selfsigned", "subjectAltName=DNS:localhost");
-        made.signed("localhost", "localhost", "365");
-        made.signed("elsewhere", "elsewhere.example", "365");
-        made.signed("expired", "localhost", "-1");
-        made
+/// Makes them in a directory, each with `.crt` and `.key`: the authorities `authority` and `stranger`,
+/// which has signed nothing; by the first, `localhost`, `elsewhere` and `expired` (for localhost too);
+/// and `selfsigned`, for localhost.
+pub fn make(directory: &Path) {
+    let made = Directory(directory);
+    for authority in ["authority", "stranger"] {
+        made.self_signed(authority, "subjectKeyIdentifier=hash");
     }
+    made.self_signed("selfsigned", "subjectAltName=DNS:localhost");
+    made.signed("localhost", "localhost", "365");
+    made.signed("elsewhere", "elsewhere.example", "365");
+    made.signed("expired", "localhost", "-1");
+}
 
-    /// The path of a file.
-    pub fn path(&self, file: &str) -> PathBuf {
-        self.0.path().join(file)
-    }
+struct Directory<'a>(&'a Path);
 
+impl Directory<'_> {
     fn self_signed(&self, name: &str, extension: &str) {
         self.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN={name} \
@@ -55,7 +44,7 @@ impl Certificates {
         let mut openssl = Command::new(tools::path("openssl"));
         openssl
             .args(arguments.split_whitespace())
-            .current_dir(self.0.path());
+            .current_dir(self.0);
         let ran = openssl.stdin(Stdio::null()).output().unwrap();
         assert!(
             ran.status.success(),

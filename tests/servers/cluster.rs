@@ -1,5 +1,7 @@
 //! A private PostgreSQL cluster: on the loopback and a Unix socket, not as root, deleted at the end.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +10,7 @@ use std::time::Instant;
 use idem::store::postgres::{Client, Target};
 use tempfile::TempDir;
 
+use super::certificates;
 use super::supervised::{self, LIMIT, Supervised, until};
 use super::tools;
 
@@ -21,8 +24,8 @@ pub struct Setup<'a> {
     pub hba: &'a [&'a str],
     /// Lines of postgresql.conf.
     pub conf: &'a [&'a str],
-    /// Files to have in the data directory, readable by the server alone.
-    pub files: &'a [(&'a str, &'a Path)],
+    /// Whether it speaks TLS: with a certificate for localhost, which `authority.crt` vouches for.
+    pub tls: bool,
 }
 
 /// A running server.
@@ -122,6 +125,11 @@ impl Cluster {
         self.server.place().join("data")
     }
 
+    /// A certificate or key of a server with TLS; see [`certificates::make`].
+    pub fn certificate(&self, file: &str) -> PathBuf {
+        self.data().join(file)
+    }
+
     /// The server's log so far.
     pub fn log(&self) -> String {
         self.server.log()
@@ -199,6 +207,9 @@ fn configure(data: &Path, place: &Path, port: u16, setup: &Setup<'_>) {
          max_connections = 50\nshared_buffers = 16MB\n",
         place.display()
     ));
+    if setup.tls {
+        conf.push_str(&protect(data));
+    }
     for line in setup.conf {
         conf.push_str(line);
         conf.push('\n');
@@ -211,12 +222,18 @@ fn configure(data: &Path, place: &Path, port: u16, setup: &Setup<'_>) {
         hba.collect::<String>() + everybody,
     )
     .unwrap();
-    for (name, from) in setup.files {
-        let to = data.join(name);
-        std::fs::copy(from, &to).unwrap();
-        supervised::hand_over(&to);
-        Command::new("chmod").arg("0600").arg(&to).status().unwrap();
+}
+
+/// Puts certificates where the server looks for them; of these only the server may read the keys.
+fn protect(data: &Path) -> String {
+    certificates::make(data);
+    for entry in data.read_dir().unwrap().flatten() {
+        if entry.path().extension().is_some_and(|kind| kind == "key") {
+            supervised::hand_over(&entry.path());
+            std::fs::set_permissions(entry.path(), Permissions::from_mode(0o600)).unwrap();
+        }
     }
+    "ssl = on\nssl_cert_file = 'localhost.crt'\nssl_key_file = 'localhost.key'\n".to_owned()
 }
 
 /// The processes whose parent is this one.

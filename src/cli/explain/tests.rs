@@ -25,11 +25,11 @@ fn explained_below(
     change: impl FnOnce(&mut Explanation<'_>),
 ) -> (String, serde_json::Value) {
     let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    let Ok(Typed::Verb { matches, .. }) = parse(&words) else {
+    let Ok(Typed::Verb { words, .. }) = parse(&words) else {
         panic!("not a verb: {line}");
     };
     let env = |_: &str| None;
-    let layers = Layers::read(&matches, &env).unwrap();
+    let layers = Layers::read(&words, &env).unwrap();
     let around = Surroundings {
         env: &env,
         now: now(),

@@ -249,10 +249,13 @@ mod tests {
         assert_eq!(remarks(&synchronous), []);
     }
 
+    /// What is looked at, how bad it is, and what spoils it.
+    type Case = (&'static str, Level, fn(&mut Health));
+
     #[test]
     fn what_endangers_a_promise_is_told_with_a_remedy() {
         use Level::{Note, Problem};
-        let cases: [(&'static str, Level, fn(&mut Health)); 13] = [
+        let cases: [Case; 13] = [
             ("server", Problem, |h| h.version_number = 110_022),
             ("protection", Note, |h| h.tls = false),
             ("schema", Problem, |h| h.schema = None),

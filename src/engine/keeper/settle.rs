@@ -100,6 +100,9 @@ impl Run<'_> {
                     .map_or("no retry was granted", |r| r.why.as_str());
                 format!("{}; {refused}", last.classified.reason)
             }
+            (Some(last), Why::Interrupted) if last.was_interrupted() => {
+                last.classified.reason.clone()
+            }
             (Some(last), why) => format!("{}; {why}", last.classified.reason),
             (None, why) => why.to_string(),
         };

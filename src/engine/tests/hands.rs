@@ -131,7 +131,7 @@ impl Hands for FakeHands {
         NONCE
     }
 
-    fn observe(&mut self, _record: &Record) -> Liveness {
+    fn observe(&self, _record: &Record) -> Liveness {
         self.liveness.clone()
     }
 

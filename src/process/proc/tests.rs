@@ -49,6 +49,20 @@ fn this_process_is_alive_and_has_its_parent() {
 }
 
 #[test]
+fn a_stopped_process_leaves_its_signals_pending() {
+    let child = shell("trap : USR1; kill -STOP $$; sleep 300").process.pid;
+    until(|| process(child).expect("unreaped").stopped);
+    // SAFETY: signals an unreaped child of the test's own.
+    unsafe { libc::kill(child, libc::SIGTSTP) };
+    assert!(is_pending(child, libc::SIGTSTP));
+    assert!(!is_pending(child, libc::SIGTERM));
+    assert!(has_default_action(child, libc::SIGTERM));
+    assert!(!has_default_action(child, libc::SIGUSR1));
+    end(child);
+    assert!(!has_default_action(child, libc::SIGTERM));
+}
+
+#[test]
 fn an_ended_process_is_not_alive_but_still_there() {
     let child = shell("exit 0").process;
     until(|| wait::peek(child.pid).expect("our child").is_some());

@@ -358,25 +358,20 @@ impl Job {
             return;
         };
         match self.terminal.as_ref().and_then(Terminal::foreground) {
-            Some(foreground) if foreground == group => self.child_asks_again(signal, link),
+            Some(foreground) if foreground == group => self.child_asks_again(link),
             Some(_) if self.lend(Borrower::Child(group), None, link) => {}
             _ => self.stop_front(signal, link),
         }
     }
 
     /// The child went on faster than the terminal came, and stopped again. A stop that was typed since
-    /// waits behind that one, and would be lost if the child were continued now. So nothing more is to
-    /// be typed at it before that is known: the terminal goes back first.
-    fn child_asks_again(&mut self, signal: i32, link: &Link) {
-        let Some(group) = self.child.as_ref().map(|child| child.group) else {
-            return;
-        };
-        if !self.suspend(link) {
-            self.continue_child();
-        } else if proc::is_pending(group, libc::SIGTSTP) {
+    /// waits behind that one, and to continue the child would throw it away.
+    fn child_asks_again(&mut self, link: &Link) {
+        let group = self.child.as_ref().map(|child| child.group);
+        if group.is_some_and(|group| proc::is_pending(group, libc::SIGTSTP)) && self.suspend(link) {
             self.stop_front(libc::SIGTSTP, link);
-        } else if !self.resume(link) {
-            self.stop_front(signal, link);
+        } else {
+            self.continue_child();
         }
     }
 

@@ -11,7 +11,7 @@ use super::read::name_params;
 use super::{ServerStore, rows};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::outcome::State;
-use crate::domain::record::{OutputRef, Place};
+use crate::domain::record::{OutputRef, Place, Record};
 use crate::engine::event::{EventKind, NewEvent};
 use crate::engine::store::{GuardKind, Guards, NewOutput, OutputBody, StoreError, StoreResult};
 use crate::process::random;
@@ -25,6 +25,8 @@ pub struct Buffer<'s> {
     /// The version that every row gets which this transaction writes. It tells, after a lost reply,
     /// whether the statement took place.
     stamp: i64,
+    /// The stamp of an earlier try of the same change, whose reply was lost.
+    lost: Option<i64>,
     /// Waits for the server's disk, and for a synchronous standby's.
     durable: bool,
     found: Option<Found>,
@@ -73,14 +75,16 @@ pub enum Applied {
 }
 
 /// The warning in place of an error where the wait for a synchronous standby was cancelled.
-const NOT_CONFIRMED: &str = "01000";
+pub const NOT_CONFIRMED: &str = "01000";
 
 impl<'s> Buffer<'s> {
-    /// Begins one. `durable` waits until the changes are on the server's disk.
-    pub fn new(store: &'s mut ServerStore, durable: bool) -> Buffer<'s> {
+    /// Begins one. `durable` waits until the changes are on the server's disk. `lost` is the stamp of an
+    /// earlier try whose reply was lost.
+    pub fn new(store: &'s mut ServerStore, durable: bool, lost: Option<i64>) -> Buffer<'s> {
         Buffer {
             store,
             stamp: i64::from_ne_bytes(random::bytes()),
+            lost,
             durable,
             found: None,
             generation: None,
@@ -90,6 +94,11 @@ impl<'s> Buffer<'s> {
             events: Vec::new(),
             guards: Vec::new(),
         }
+    }
+
+    /// The version that every row gets which this transaction writes.
+    pub fn stamp(&self) -> i64 {
+        self.stamp
     }
 
     /// Writes everything. Nothing of it has happened after an error, unless the connection was lost.
@@ -184,7 +193,7 @@ impl<'s> Buffer<'s> {
             Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
             Param::Bytes(freed.as_ref().map(|nonce| &nonce.0[..])),
         ];
-        let (written, warnings) =
+        let (written, confirmed) =
             self.store
                 .execute(&sql, &params)
                 .map_err(|fault| match fault {
@@ -194,9 +203,9 @@ impl<'s> Buffer<'s> {
         if !written {
             return Err(Fault::RaceLost);
         }
-        Ok(match warnings.iter().any(|state| state == NOT_CONFIRMED) {
-            true => Applied::Unconfirmed,
-            false => Applied::Kept,
+        Ok(match confirmed {
+            true => Applied::Kept,
+            false => Applied::Unconfirmed,
         })
     }
 
@@ -207,8 +216,9 @@ impl<'s> Buffer<'s> {
             Some(Write::Delete) => DELETE,
             None => NOTHING,
         };
+        let durable = durable(3);
         let freed = self.freed().map_or("", |_| FREED);
-        format!("WITH {DURABLE}, op AS ({operation}){freed}{REST}")
+        format!("WITH {durable}, op AS ({operation}){freed}{REST}")
     }
 
     /// The claim that runs no more with this transaction.
@@ -256,16 +266,19 @@ fn attempt(event: &NewEvent) -> Option<i32> {
         .map(|number| i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// How the commit waits. A role or database may be set to lose its latest commits in a crash; a claim
-/// that is lost would be made again.
+/// How the commit waits, by the parameter of this number. A role or database may be set to lose its latest
+/// commits in a crash; a claim that is lost would be made again. It counts where a statement reads from it.
 ///
 /// The transaction's number is taken before anything else: whoever reads the ledger then knows of every
 /// transaction that has drawn a position in it.
-const DURABLE: &str = "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
-    CASE WHEN NOT $3 THEN 'off' \
-    WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
-    ELSE current_setting('synchronous_commit') END, true), \
-    txid_current())";
+pub fn durable(parameter: u32) -> String {
+    format!(
+        "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
+         CASE WHEN NOT ${parameter} THEN 'off' \
+         WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
+         ELSE current_setting('synchronous_commit') END, true), txid_current())"
+    )
+}
 
 const INSERT: &str = "INSERT INTO @operation(scope, key, version, written, state, generation, nonce, minted_by, \
     since_at, expires_at, lease_until, kept, body) \
@@ -322,6 +335,7 @@ impl Tx for Buffer<'_> {
         // Taken with the first look, in the same round trip; one that is not used is no loss.
         self.generation = Some(generation);
         let (stored, version, has_outputs) = match found {
+            Some(found) if self.lost == Some(found.version) => return Err(Fault::TookPlace),
             Some(found) => (Some(found.stored), Some(found.version), found.has_outputs),
             None => (None, None, false),
         };
@@ -426,6 +440,11 @@ impl Guards for Buffer<'_> {
             changed: false,
         });
         Ok(state)
+    }
+
+    fn record_of(&mut self, name: &OpName) -> StoreResult<Option<Record>> {
+        let found = self.store.find_record(name);
+        found.map_err(|fault| fault.tell(self.store.place()))
     }
 
     fn set_guard(&mut self, kind: GuardKind, name: &str, state: Option<Json>) -> StoreResult<()> {

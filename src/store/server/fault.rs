@@ -10,6 +10,8 @@ pub enum Fault {
     Pg(PgError),
     /// Somebody else wrote in between: read again, decide again.
     RaceLost,
+    /// An earlier try of the same change, whose reply was lost, has taken place.
+    TookPlace,
     /// A stored value is none that this program writes; says which.
     Damaged(&'static str),
     /// A failure that is already told.
@@ -37,11 +39,20 @@ impl Fault {
         matches!(self, Fault::Pg(error) if error.is_connection_lost() || is_going_away(error))
     }
 
+    /// Whether the same may succeed a little later: the server is away, or a standby that becomes the
+    /// primary.
+    pub fn may_pass(&self) -> bool {
+        let read_only = |error: &PgError| {
+            matches!(error, PgError::ReadOnly(_)) || error.sqlstate() == Some("25006")
+        };
+        self.is_connection_lost() || matches!(self, Fault::Pg(error) if read_only(error))
+    }
+
     /// Tells it about this server.
     pub fn tell(self, place: &str) -> StoreError {
         match self {
             Fault::Told(error) => error,
-            Fault::RaceLost => StoreError::Busy(format!(
+            Fault::RaceLost | Fault::TookPlace => StoreError::Busy(format!(
                 "{place} was changed by others again and again; try again"
             )),
             Fault::Damaged(what) => StoreError::Foreign(format!(
@@ -62,10 +73,11 @@ fn is_going_away(error: &PgError) -> bool {
 
 /// Whether two transactions stood in each other's way, so that the same may succeed at once.
 pub fn is_conflict(error: &PgError) -> bool {
-    // Division by zero is how a statement undoes itself where a guard has changed.
+    // Division by zero is how a statement undoes itself where a guard has changed; 57014 is one that
+    // somebody cancelled.
     matches!(
         error.sqlstate(),
-        Some("40001" | "40P01" | "22012" | "23505")
+        Some("40001" | "40P01" | "22012" | "23505" | "57014")
     )
 }
 

@@ -34,7 +34,7 @@ use crate::engine::store::{
 use crate::process::clock;
 use crate::store::litter::{self, Known, Litter};
 use crate::store::paths::Paths;
-use crate::store::postgres::{Client, Param, Rows, Target};
+use crate::store::postgres::{Client, Param, PgError, Rows, Target};
 use fault::{Fault, Tried};
 use lease::Heart;
 use serde_json::Value;
@@ -44,6 +44,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long one call of the port may take. A claim that is not answered by then does not take place.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a server may take to take notice that a statement is given up.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
 /// The first and the longest pause between two tries to reach a server that went away.
 const RECONNECT_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -75,6 +78,8 @@ pub struct ServerStore {
     /// Until when settling is tried, if the call has a deadline.
     deadline: Option<Instant>,
     heart: Option<Heart>,
+    /// When the server was last asked for what it then acknowledged: the claim, or its renewal.
+    held_at: Duration,
     /// Outputs that are on the server already.
     uploaded: HashSet<(Nonce, u32)>,
     /// Spool files of this machine that are not needed any more.
@@ -100,6 +105,7 @@ impl ServerStore {
             until: Instant::now(),
             deadline: None,
             heart: None,
+            held_at: Duration::ZERO,
             uploaded: HashSet::new(),
             spent: Vec::new(),
         }
@@ -184,6 +190,12 @@ impl ServerStore {
         self.until = Instant::now() + limit;
     }
 
+    /// When one statement of the present call must be answered. A connection that has gone dead without a
+    /// word is given up while there is time for another.
+    fn statement_end(&self) -> Instant {
+        self.until.min(Instant::now() + CALL_LIMIT)
+    }
+
     fn told<T>(&self, tried: Tried<T>) -> StoreResult<T> {
         tried.map_err(|fault| fault.tell(&self.shown))
     }
@@ -198,12 +210,13 @@ impl ServerStore {
 
     /// Connects, sets this process's idea of the time, and looks whether the tables are of this version.
     fn connect(&mut self) -> Tried<()> {
-        let mut client = Client::connect(&self.place.target, self.until)?;
+        let until = self.statement_end();
+        let mut client = Client::connect(&self.place.target, until)?;
         let sql = self.within(
             "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM @meta",
         );
         let before = clock::local().wall;
-        let rows = match client.query(&sql, &[], self.until) {
+        let rows = match client.query(&sql, &[], until) {
             Err(error) if schema::is_missing(&error) => {
                 return Err(Fault::Told(fault::missing(&self.shown)));
             }
@@ -240,28 +253,45 @@ impl ServerStore {
     /// Reads. A connection that is gone is made anew, since a read can be repeated.
     fn ask(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<Rows> {
         loop {
-            let until = self.until;
-            match self.client()?.query(sql, params, until) {
-                Err(error) if Fault::Pg(error.clone()).is_connection_lost() => {
+            match self.query(sql, params) {
+                Err(fault) if fault.is_connection_lost() => {
                     self.client = None;
-                    if Instant::now() >= until {
-                        return Err(error.into());
+                    if Instant::now() >= self.until {
+                        return Err(fault);
                     }
                 }
-                rows => return Ok(rows?),
+                rows => return rows,
             }
         }
     }
 
-    /// Writes, once. Returns the first column of the only row and the SQLSTATEs of the warnings.
-    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<(bool, Vec<String>)> {
-        let until = self.until;
+    /// Writes, once. Returns the first column of the only row, and whether the standby that must have it
+    /// as well has it.
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<(bool, bool)> {
+        let rows = self.query(sql, params)?;
+        Ok((rows.only()?.get(0)?, self.is_confirmed()))
+    }
+
+    /// Whether the last statement's commit was not only done here: see [`buffer::NOT_CONFIRMED`].
+    fn is_confirmed(&mut self) -> bool {
+        let warnings = self.client.as_mut().map(Client::take_warnings);
+        let unconfirmed = |state: &str| state == buffer::NOT_CONFIRMED;
+        !warnings.is_some_and(|all| all.iter().any(|one| unconfirmed(&one.sqlstate)))
+    }
+
+    /// One statement, once. One that is not answered in time is cancelled: it could wait for a lock or a
+    /// standby for ever, and hold what everybody else needs.
+    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<Rows> {
+        self.client()?;
+        let until = self.statement_end();
         let client = self.client()?;
-        let rows = client.query(sql, params, until)?;
-        let warnings = client.take_warnings();
-        let written = rows.only()?.get(0)?;
-        let states = warnings.into_iter().map(|warning| warning.sqlstate);
-        Ok((written, states.collect()))
+        let token = client.cancel_token();
+        let rows = client.query(sql, params, until);
+        if let (Err(PgError::TimedOut(_)), Some(token)) = (&rows, token) {
+            // A server that does not hear this either is gone.
+            let _ = token.cancel(Instant::now() + CANCEL_LIMIT);
+        }
+        Ok(rows?)
     }
 
     /// Reads, for the port.
@@ -292,6 +322,10 @@ impl Store for ServerStore {
 
     fn step(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced> {
         self.step_once(claim, step)
+    }
+
+    fn still_holds(&mut self, claim: &ClaimId) -> StoreResult<bool> {
+        self.hold_on(claim)
     }
 
     fn settle(

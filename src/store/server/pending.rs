@@ -31,8 +31,14 @@ const INFIX: &str = "-pending-";
 /// The name of a file that is being written ends so.
 const UNFINISHED: &str = ".part";
 
-/// Leaves a result for later, durably. Returns the file.
-pub fn write(paths: &Paths, claim: &ClaimId, settlement: &Settlement) -> io::Result<PathBuf> {
+/// Leaves a result for later, durably. Returns the file. Without a start it is about a claim of which
+/// nobody knows whether it was made: only that nothing was run under it.
+pub fn write(
+    paths: &Paths,
+    claim: &ClaimId,
+    settlement: &Settlement,
+    started: bool,
+) -> io::Result<PathBuf> {
     let path = beside(&paths.db, &format!("{INFIX}{}", claim.nonce.hex()));
     let unfinished = beside(&path, UNFINISHED);
     let mut file = OpenOptions::new()
@@ -42,7 +48,9 @@ pub fn write(paths: &Paths, claim: &ClaimId, settlement: &Settlement) -> io::Res
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(&unfinished)?;
-    file.write_all(to_json(claim, settlement).to_string().as_bytes())?;
+    let mut json = to_json(claim, settlement);
+    json["started"] = started.into();
+    file.write_all(json.to_string().as_bytes())?;
     file.sync_all()?;
     fs::rename(&unfinished, &path)?;
     File::open(paths.directory())?.sync_all()?;
@@ -108,15 +116,27 @@ impl ServerStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|error| unreadable(path, &error))?,
         };
-        let Some((claim, settlement)) = serde_json::from_slice(&text).ok().and_then(from_json)
-        else {
+        let json: Option<Value> = serde_json::from_slice(&text).ok();
+        let started = json.as_ref().and_then(|json| json["started"].as_bool());
+        let Some((claim, settlement)) = json.and_then(from_json) else {
             return Err(StoreError::Foreign(format!(
                 "{} cannot be understood; look at it, and move it away",
                 path.display()
             )));
         };
         self.begin(CALL_LIMIT);
-        let fate = match self.settle_waiting(&claim, &settlement) {
+        let settled = match started {
+            Some(false) => match self.settle_own(&claim, &settlement) {
+                Ok(false) => {
+                    // It was never made, and so there is nothing to tell.
+                    let _ = fs::remove_file(path);
+                    return Ok(None);
+                }
+                settled => settled.map(|_| Fenced::Done),
+            },
+            _ => self.settle_waiting(&claim, &settlement),
+        };
+        let fate = match settled {
             Ok(Fenced::Done) => Delivered::Now,
             Ok(Fenced::Superseded | Fenced::Deferred { .. }) => Delivered::TooLate,
             Err(fault) => Delivered::NotYet(fault.tell(self.place())),
@@ -313,8 +333,9 @@ mod tests {
                     detail: detail.clone(),
                 }],
             };
-            let path = write(&paths, &claim, &settlement).expect("written");
-            assert_eq!(list(&paths).expect("listed"), [path.clone()]);
+            let path = write(&paths, &claim, &settlement, true).expect("written");
+            let listed = list(&paths).expect("listed");
+            assert_eq!(listed, std::slice::from_ref(&path));
             let text = fs::read(path).expect("there");
             let read = from_json(serde_json::from_slice(&text).expect("JSON"));
             assert_eq!(read, Some((claim.clone(), settlement)));

@@ -34,16 +34,18 @@ impl ServerStore {
     }
 
     fn take_slot(&mut self, wish: &PermitWish<'_>, permits: i32) -> Tried<bool> {
-        // Two that choose the same slot meet at its row, and only one of them finds it free.
+        // Two that choose the same slot meet at its row, and only one of them finds it free. Where the
+        // reply was lost, the slot that was taken is taken again.
         let sql = self.within(
             "INSERT INTO @permit AS p (name, slot, nonce, until) \
              SELECT $1, slot, $3, clock_timestamp() + make_interval(secs => $4) \
              FROM generate_series(0, $2 - 1) AS slot \
-             WHERE NOT EXISTS (SELECT FROM @permit AS q \
-               WHERE q.name = $1 AND q.slot = slot.slot AND q.until > clock_timestamp()) \
-             ORDER BY random() LIMIT 1 \
+             WHERE NOT EXISTS (SELECT FROM @permit AS q WHERE q.name = $1 AND q.slot = slot.slot \
+               AND q.nonce <> $3 AND q.until > clock_timestamp()) \
+             ORDER BY NOT EXISTS (SELECT FROM @permit AS q \
+               WHERE q.name = $1 AND q.slot = slot.slot AND q.nonce = $3), random() LIMIT 1 \
              ON CONFLICT (name, slot) DO UPDATE SET nonce = EXCLUDED.nonce, until = EXCLUDED.until \
-             WHERE p.until <= clock_timestamp() RETURNING 1",
+             WHERE p.until <= clock_timestamp() OR p.nonce = EXCLUDED.nonce RETURNING 1",
         );
         let params = [
             Param::Text(Some(wish.bulkhead)),
@@ -51,7 +53,6 @@ impl ServerStore {
             Param::Bytes(Some(&wish.nonce.0)),
             Param::Float8(Some(self.lease_seconds())),
         ];
-        // Where the reply is lost, the one that was taken for nothing runs out.
         Ok(!self.ask(&sql, &params)?.is_empty())
     }
 

@@ -2,7 +2,7 @@
 
 use super::buffer::{Applied, Buffer};
 use super::fault::{Fault, Tried};
-use super::lease::Heart;
+use super::lease::{Heart, Renewed};
 use super::{CALL_LIMIT, ServerStore, pending};
 use crate::domain::name::OpName;
 use crate::domain::outcome::{Class, State};
@@ -21,9 +21,17 @@ const RACES: u32 = 200;
 /// The longest pause before a change is decided anew, in microseconds.
 const RACE_PAUSE_US: u64 = 20_000;
 
+/// How long is tried to take a claim back under which nothing was run.
+const TAKE_BACK_LIMIT: Duration = Duration::from_secs(2);
+
+/// The pause before a settle is tried again on a server that is not ready for it.
+const SETTLE_PAUSE: Duration = Duration::from_secs(1);
+
 /// Why a claim that was made is taken back.
 const NOT_CONFIRMED: &str =
     "the server could not confirm the claim (its standby did not answer); nothing was run";
+const NO_REPLY: &str = "the server did not answer the claim in time; nothing was run";
+const NO_THREAD: &str = "no thread could be made to renew the lease; nothing was run";
 
 /// How a change went.
 pub(super) struct Done<T> {
@@ -34,32 +42,59 @@ pub(super) struct Done<T> {
     asked_again: bool,
 }
 
+/// A try whose reply was lost: nobody knows whether it took place.
+pub(super) struct Lost<T> {
+    stamp: i64,
+    value: T,
+}
+
 impl ServerStore {
     /// Decides and writes, until nobody comes in between.
     pub(super) fn write<T>(
         &mut self,
         durable: bool,
+        body: impl FnMut(&mut Buffer<'_>) -> Tried<End<T>>,
+    ) -> Tried<Done<T>> {
+        self.write_noting(durable, &mut None, body)
+    }
+
+    /// The same; after an error `lost` has the last try whose reply was lost, if there was one.
+    fn write_noting<T>(
+        &mut self,
+        durable: bool,
+        lost: &mut Option<Lost<T>>,
         mut body: impl FnMut(&mut Buffer<'_>) -> Tried<End<T>>,
     ) -> Tried<Done<T>> {
         for race in 0..RACES {
             let until = self.until;
-            let mut buffer = Buffer::new(self, durable);
+            let earlier = lost.as_ref().map(|lost| lost.stamp);
+            let mut buffer = Buffer::new(self, durable, earlier);
             let done = |value, applied, asked_again| Done {
                 value,
                 applied,
                 asked_again,
             };
-            let value = match body(&mut buffer)? {
-                End::Rollback(value) => return Ok(done(value, Applied::Kept, false)),
-                End::Commit(value) => value,
+            let value = match body(&mut buffer) {
+                Ok(End::Rollback(value)) => return Ok(done(value, Applied::Kept, false)),
+                Ok(End::Commit(value)) => value,
+                // It was still on its way when it was asked after.
+                Err(Fault::TookPlace) => match lost.take() {
+                    Some(lost) => return Ok(done(lost.value, Applied::Kept, true)),
+                    None => return Err(Fault::TookPlace),
+                },
+                Err(fault) => return Err(fault),
             };
             match buffer.commit() {
                 Ok(applied) => return Ok(done(value, applied, false)),
                 Err(Fault::RaceLost) => {}
                 Err(fault) if fault.is_connection_lost() => {
-                    if buffer.took_place()? {
+                    let stamp = buffer.stamp();
+                    let found = buffer.took_place();
+                    if matches!(found, Ok(true)) {
                         return Ok(done(value, Applied::Kept, true));
                     }
+                    *lost = Some(Lost { stamp, value });
+                    found?;
                 }
                 Err(fault) => return Err(fault),
             }
@@ -85,54 +120,84 @@ impl ServerStore {
 
     /// Claims, and keeps the lease up from then on.
     ///
-    /// A claim whose reply was lost is asked for again; if it is this one's, a renewal of the lease must be
-    /// acknowledged before anything starts. A claim that a synchronous standby has not confirmed is none.
+    /// A claim whose reply was lost is asked for again; if it is this one's, or the reply took long, a
+    /// renewal of the lease must be acknowledged before anything starts. A claim that a synchronous standby
+    /// has not confirmed is none.
     pub(super) fn claim_leased(
         &mut self,
         name: &OpName,
         decide: &mut DecideClaim<'_>,
     ) -> StoreResult<(Claimed, Option<Record>)> {
         self.begin(CALL_LIMIT);
-        let done = self.write(true, |tx| claim::claim(tx, name, decide));
-        let done = self.told(done)?;
-        let (claimed, Some(record)) = &done.value else {
+        let mut lost = None;
+        let mut asked_at = clock::since_boot();
+        let done = self.write_noting(true, &mut lost, |tx| {
+            asked_at = clock::since_boot();
+            claim::claim(tx, name, decide)
+        });
+        let done = match done {
+            Ok(done) => done,
+            Err(fault) => {
+                if let Some(id) = lost.and_then(|lost| won(&lost.value)) {
+                    self.take_back(&id, NO_REPLY);
+                }
+                return Err(fault.tell(self.place()));
+            }
+        };
+        let Some(id) = won(&done.value) else {
             return Ok(done.value);
         };
-        if *claimed != Claimed::Won {
-            return Ok(done.value);
-        }
-        let id = ClaimId {
-            name: name.clone(),
-            generation: record.generation,
-            nonce: record.nonce,
-        };
-        if done.applied == Applied::Unconfirmed {
-            self.take_back(&id);
-            return Err(StoreError::Other(format!(
-                "{}: {NOT_CONFIRMED}; try again when its standby is back, see `idem doctor`",
-                self.place()
-            )));
-        }
-        if done.asked_again {
-            let renewed = self.renew(&id);
-            if !self.told(renewed)? {
-                return Err(StoreError::Unreachable(format!(
-                    "the connection to {} was lost while it was claimed, and the claim is gone; nothing was run, try again",
-                    self.place()
+        self.held_at = asked_at;
+        self.secure(&id, done.applied, done.asked_again)?;
+        match Heart::start(&self.place, id.clone()) {
+            Ok(heart) => self.heart = Some(heart),
+            Err(error) => {
+                self.take_back(&id, NO_THREAD);
+                return Err(StoreError::Other(format!(
+                    "{NO_THREAD} ({error}); allow more processes and try again"
                 )));
             }
         }
-        self.heart = Some(Heart::start(&self.place, id));
         Ok(done.value)
     }
 
-    /// Settles a claim under which nothing was run as a failure that is safe to repeat. If that fails as
-    /// well, its lease runs out.
-    fn take_back(&mut self, claim: &ClaimId) {
+    /// Makes sure of a claim before anything starts under it, or takes it back.
+    fn secure(&mut self, id: &ClaimId, applied: Applied, asked_again: bool) -> StoreResult<()> {
+        let renewed = match applied {
+            Applied::Unconfirmed => Ok(Renewed::Unconfirmed),
+            Applied::Kept if asked_again || !self.is_fresh() => {
+                self.held_at = clock::since_boot();
+                self.renew(id, true)
+            }
+            Applied::Kept => return Ok(()),
+        };
+        match renewed {
+            Ok(Renewed::Yes) => Ok(()),
+            Ok(Renewed::Unconfirmed) => {
+                self.take_back(id, NOT_CONFIRMED);
+                Err(StoreError::Other(format!(
+                    "{}: {NOT_CONFIRMED}; try again when its standby is back, see `idem doctor`",
+                    self.place()
+                )))
+            }
+            Ok(Renewed::Lost) => Err(StoreError::Unreachable(format!(
+                "{} took too long to answer, and the claim is gone; nothing was run, try again",
+                self.place()
+            ))),
+            Err(fault) => {
+                self.take_back(id, NO_REPLY);
+                Err(fault.tell(self.place()))
+            }
+        }
+    }
+
+    /// Settles a claim under which nothing was run as a failure that is safe to repeat. Where the server
+    /// cannot be told now, that waits on this machine; elsewhere the lease runs out.
+    fn take_back(&mut self, claim: &ClaimId, why: &str) {
         let settlement = Settlement {
             state: State::Failed,
             class: Some(Class::Safe),
-            reason: Some(NOT_CONFIRMED.to_owned()),
+            reason: Some(why.to_owned()),
             exit_code: None,
             retry_at: None,
             output: None,
@@ -140,16 +205,38 @@ impl ServerStore {
             at: clock::now(),
             events: Vec::new(),
         };
-        let _ = self.write(false, |tx| {
-            settle::settle(tx, claim, &settlement, &mut |_| Ok(()))
-        });
+        self.begin(TAKE_BACK_LIMIT);
+        if !matches!(self.settle_own(claim, &settlement), Ok(true)) {
+            let _ = pending::write(&self.paths, claim, &settlement, false);
+        }
+    }
+
+    /// Settles a claim under which nothing was run, if it is there.
+    pub(super) fn settle_own(&mut self, claim: &ClaimId, settlement: &Settlement) -> Tried<bool> {
+        let found = self.find_record(&claim.name)?;
+        let own =
+            |record: &Record| (record.generation, record.nonce) == (claim.generation, claim.nonce);
+        if !found.is_some_and(|record| own(&record)) {
+            return Ok(false);
+        }
+        // It must not wait for a standby that is not there.
+        let done = self.write(false, |tx| {
+            settle::settle(tx, claim, settlement, &mut |_| Ok(()))
+        })?;
+        Ok(done.value == Fenced::Done)
     }
 
     pub(super) fn step_once(&mut self, claim: &ClaimId, step: &Step) -> StoreResult<Fenced> {
-        self.change_within(step.durable, |tx| settle::step(tx, claim, step))
+        let asked_at = clock::since_boot();
+        let done = self.change_within(step.durable, |tx| settle::step(tx, claim, step))?;
+        if done == Fenced::Done && step.starts_attempt {
+            self.held_at = asked_at;
+        }
+        Ok(done)
     }
 
-    /// Settles, for as long as there is time; then the result is left on this machine for later.
+    /// Settles, for as long as there is time; then, or where the server refuses it, the result is left on
+    /// this machine for later.
     pub(super) fn settle_patiently(
         &mut self,
         claim: &ClaimId,
@@ -157,21 +244,31 @@ impl ServerStore {
         guards: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
     ) -> StoreResult<Fenced> {
         self.begin(self.patience());
-        let done = self.settle_within(claim, settlement, guards);
+        let done = loop {
+            match self.settle_within(claim, settlement, guards) {
+                Err(fault) if fault.may_pass() && Instant::now() + SETTLE_PAUSE < self.until => {
+                    std::thread::sleep(SETTLE_PAUSE);
+                }
+                done => break done,
+            }
+        };
         // The lease is kept up until here: others must not take a slow upload for an end.
         self.heart = None;
         match done {
             Ok(fenced) => Ok(fenced),
-            Err(fault) if fault.is_connection_lost() || matches!(fault, Fault::RaceLost) => {
+            Err(fault) => {
                 let why = fault.tell(self.place());
-                match pending::write(&self.paths, claim, settlement) {
+                // It is tried once more without its output.
+                if matches!(why, StoreError::Full(_)) && settlement.output.is_some() {
+                    return Err(why);
+                }
+                match pending::write(&self.paths, claim, settlement, true) {
                     Ok(_) => Ok(Fenced::Deferred {
                         why: why.to_string(),
                     }),
                     Err(_) => Err(why),
                 }
             }
-            Err(fault) => Err(fault.tell(self.place())),
         }
     }
 
@@ -196,4 +293,16 @@ impl ServerStore {
     pub(super) fn import_record(&mut self, record: &Import) -> StoreResult<Imported> {
         self.change_within(true, |tx| import::import(tx, record))
     }
+}
+
+/// The claim that was won, if one was.
+fn won(value: &(Claimed, Option<Record>)) -> Option<ClaimId> {
+    let (Claimed::Won, Some(record)) = value else {
+        return None;
+    };
+    Some(ClaimId {
+        name: record.name.clone(),
+        generation: record.generation,
+        nonce: record.nonce,
+    })
 }

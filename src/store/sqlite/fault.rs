@@ -52,6 +52,9 @@ impl Fault {
             Fault::Sql(rusqlite::Error::SqliteFailure(error, _)) => {
                 tell_code(error.code, error.extended_code, paths)
             }
+            Fault::Sql(rusqlite::Error::SqlInputError { .. }) => {
+                damaged(paths, "its tables are not those of its version")
+            }
             // What remains are values of an unexpected type.
             Fault::Sql(_) => damaged(paths, "a value has the wrong type"),
         }

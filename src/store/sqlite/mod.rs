@@ -4,6 +4,7 @@
 //! and delete it: several syncs for other processes' work, and a store that can no longer be read
 //! from a full disk or a read-only mount.
 
+mod body;
 mod fault;
 mod place;
 mod purge;
@@ -13,6 +14,7 @@ mod schema;
 mod system;
 mod tidy;
 mod tx;
+mod version_1;
 mod vfs;
 
 pub use place::prepare_beside;
@@ -35,8 +37,9 @@ use fault::{Fault, Tried};
 use place::Found;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
-use schema::{Kind, MIGRATIONS};
+use schema::{Kind, MIGRATIONS, Migration};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -73,6 +76,8 @@ pub struct SqliteStore {
     paths: Paths,
     /// Where writers take turns; none on a connection for reading.
     queue: Option<Queue>,
+    /// The version of the schema that this connection knows.
+    version: i64,
 }
 
 impl SqliteStore {
@@ -88,7 +93,7 @@ impl SqliteStore {
         SqliteStore::write_migrated(path, MIGRATIONS)
     }
 
-    fn read_migrated(path: &Path, migrations: &[&str]) -> StoreResult<Option<SqliteStore>> {
+    fn read_migrated(path: &Path, migrations: &[Migration]) -> StoreResult<Option<SqliteStore>> {
         let Some((paths, Found::Something)) = place::look(path)? else {
             return Ok(None);
         };
@@ -104,6 +109,7 @@ impl SqliteStore {
                 conn,
                 paths,
                 queue: None,
+                version: schema::version_of(migrations),
             })),
             Kind::Blank => Ok(None),
             Kind::Older => {
@@ -114,7 +120,7 @@ impl SqliteStore {
         }
     }
 
-    fn write_migrated(path: &Path, migrations: &[&str]) -> StoreResult<SqliteStore> {
+    fn write_migrated(path: &Path, migrations: &[Migration]) -> StoreResult<SqliteStore> {
         let (paths, queue) = place::prepare(path)?;
         let conn =
             connect_to_write(&paths, &queue, migrations).map_err(|fault| fault.tell(&paths))?;
@@ -122,6 +128,7 @@ impl SqliteStore {
             conn,
             paths,
             queue: Some(queue),
+            version: schema::version_of(migrations),
         })
     }
 
@@ -168,9 +175,9 @@ impl SqliteStore {
             )));
         };
         let turn = turn(queue, QUEUE_LIMIT);
-        let done = transact(&self.conn, &self.paths, body);
+        let done = transact(&self.conn, &self.paths, self.version, body);
         drop(turn);
-        let (value, doomed) = done.map_err(|fault| fault.tell(&self.paths))?;
+        let (value, doomed) = self.told(done)?;
         for spool in doomed {
             // What stays behind is found by the housekeeping.
             let _ = std::fs::remove_file(spool);
@@ -195,7 +202,14 @@ impl SqliteStore {
     }
 
     fn told<T>(&self, tried: Tried<T>) -> StoreResult<T> {
-        tried.map_err(|fault| fault.tell(&self.paths))
+        tried.map_err(|fault| match fault {
+            // A newer program may have changed the tables since this connection was opened.
+            Fault::Sql(_) => match unchanged(&self.conn, &self.paths, self.version) {
+                Err(Fault::Told(newer)) => newer,
+                _ => fault.tell(&self.paths),
+            },
+            fault => fault.tell(&self.paths),
+        })
     }
 }
 
@@ -203,10 +217,12 @@ impl SqliteStore {
 fn transact<T>(
     conn: &Connection,
     paths: &Paths,
+    version: i64,
     body: impl FnOnce(&mut Tx<'_>) -> Tried<End<T>>,
 ) -> Tried<(T, Vec<std::path::PathBuf>)> {
     // Dropped on every early return, which rolls back.
     let open = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    unchanged(conn, paths, version)?;
     let mut tx = Tx {
         conn,
         paths,
@@ -222,6 +238,24 @@ fn transact<T>(
             open.rollback()?;
             Ok((value, Vec::new()))
         }
+    }
+}
+
+/// Fails if the store is of another version by now: a newer program can come while this one runs.
+fn unchanged(conn: &Connection, paths: &Paths, version: i64) -> Tried<()> {
+    let found = schema::version(conn)?;
+    match found.cmp(&version) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(newer(found, version, paths).into()),
+        Ordering::Less => Err(Fault::Damaged("it became older while it was in use")),
+    }
+}
+
+fn newer(found: i64, known: i64, paths: &Paths) -> StoreError {
+    StoreError::Newer {
+        found,
+        known,
+        store: paths.db.display().to_string(),
     }
 }
 
@@ -255,7 +289,7 @@ fn wait_when_busy(conn: &mut Connection) -> Tried<()> {
     Ok(())
 }
 
-fn connect_to_read(paths: &Paths, migrations: &[&str]) -> Tried<(Connection, Kind)> {
+fn connect_to_read(paths: &Paths, migrations: &[Migration]) -> Tried<(Connection, Kind)> {
     let looked = connect(&paths.db, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| {
         let kind = schema::kind(&conn, migrations)?;
         Ok((conn, kind))
@@ -279,7 +313,7 @@ fn is_frozen(paths: &Paths) -> bool {
 }
 
 /// Reads a file that nobody changes, without locks and without side files.
-fn connect_to_frozen(paths: &Paths, migrations: &[&str]) -> Tried<(Connection, Kind)> {
+fn connect_to_frozen(paths: &Paths, migrations: &[Migration]) -> Tried<(Connection, Kind)> {
     let mut uri = String::from("file:");
     for byte in paths.db.as_os_str().as_bytes() {
         match byte {
@@ -296,7 +330,7 @@ fn connect_to_frozen(paths: &Paths, migrations: &[&str]) -> Tried<(Connection, K
     Ok((conn, kind))
 }
 
-fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[&str]) -> Tried<Connection> {
+fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[Migration]) -> Tried<Connection> {
     let conn = connect(&paths.db, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     match schema::kind(&conn, migrations)? {
         Kind::Ready => {}
@@ -315,7 +349,7 @@ fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[&str]) -> Tried<
 }
 
 /// Migrates. SQLite does not wait for readers where it changes the kind of journal, so this does.
-fn migrate(conn: &Connection, migrations: &[&str]) -> Tried<()> {
+fn migrate(conn: &Connection, migrations: &[Migration]) -> Tried<()> {
     let started = Instant::now();
     loop {
         match schema::migrate(conn, migrations) {
@@ -341,13 +375,9 @@ fn pause((least_us, most_us): (u64, u64)) {
     std::thread::sleep(Duration::from_micros(us));
 }
 
-fn refusal(kind: Kind, paths: &Paths, migrations: &[&str]) -> StoreError {
+fn refusal(kind: Kind, paths: &Paths, migrations: &[Migration]) -> StoreError {
     match kind {
-        Kind::Newer(found) => StoreError::Newer {
-            found,
-            known: i64::try_from(migrations.len()).unwrap_or(i64::MAX),
-            store: paths.db.display().to_string(),
-        },
+        Kind::Newer(found) => newer(found, schema::version_of(migrations), paths),
         _ => fault::foreign(paths),
     }
 }

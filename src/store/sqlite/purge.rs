@@ -1,7 +1,7 @@
 //! Housekeeping in small batches, by whoever comes along.
 
 use super::fault::{Fault, Tried};
-use super::rows::{self, BODY, NAME};
+use super::rows::{self, READ};
 use super::tx::Tx;
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::event::{EventKind, NewEvent};
@@ -76,9 +76,8 @@ pub fn purge(
 
 /// Records whose wall-clock time is up.
 fn candidates(conn: &Connection, now: &Stamp, limit: u32) -> Tried<Vec<Stored>> {
-    let sql = format!(
-        "SELECT {NAME}, {BODY} FROM operation WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2"
-    );
+    let sql =
+        format!("SELECT {READ} FROM operation WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query(params![now.wall.0, limit])?;
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! What is only read.
 
 use super::fault::{Fault, Tried};
-use super::rows::{self, BODY, NAME};
+use super::rows::{self, READ};
 use super::tx::parse_guard;
 use crate::domain::name::{Generation, OpName, Scope};
 use crate::domain::outcome::{Class, State};
@@ -24,7 +24,7 @@ use std::os::unix::fs::OpenOptionsExt;
 pub fn list(conn: &Connection, filter: &Filter) -> Tried<Vec<Record>> {
     let snapshot = conn.unchecked_transaction()?;
     let mut records = Vec::new();
-    let sql = format!("SELECT {NAME}, {BODY} FROM operation WHERE id = ?1");
+    let sql = format!("SELECT {READ} FROM operation WHERE id = ?1");
     let mut statement = snapshot.prepare(&sql)?;
     for (id, _) in chosen(&snapshot, filter)? {
         let mut rows = statement.query([id])?;

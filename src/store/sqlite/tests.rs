@@ -12,6 +12,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
+mod versions;
+
 struct Home {
     dir: TempDir,
 }
@@ -314,57 +316,6 @@ fn a_damaged_page_is_told_and_not_replayed() {
     let error = refused(found);
     assert!(matches!(error, StoreError::Foreign(_)), "{error}");
     assert!(error.to_string().contains("s.db"), "{error}");
-}
-
-#[test]
-fn a_newer_store_is_refused() {
-    let home = Home::new();
-    let store = SqliteStore::open_write(&home.path()).unwrap();
-    store.pragma("PRAGMA user_version = 99").unwrap();
-    for error in [
-        refused(SqliteStore::open_write(&home.path())),
-        refused(SqliteStore::open_read(&home.path())),
-    ] {
-        assert!(
-            matches!(error, StoreError::Newer { found: 99, .. }),
-            "{error}"
-        );
-        assert!(error.to_string().contains("upgrade idem"), "{error}");
-    }
-}
-
-#[test]
-fn migrations_are_applied_once_each() {
-    let home = Home::new();
-    drop(SqliteStore::open_write(&home.path()).unwrap());
-    let mut later = MIGRATIONS.to_vec();
-    later.push("ALTER TABLE guard ADD COLUMN extra INTEGER");
-    for _ in 0..2 {
-        let store = SqliteStore::write_migrated(&home.path(), &later).unwrap();
-        schema::migrate(&store.conn, &later).unwrap();
-        assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-        assert_eq!(
-            schema::kind(&store.conn, MIGRATIONS).unwrap(),
-            Kind::Newer(2)
-        );
-    }
-    let blank = Home::new();
-    let mut store = SqliteStore::write_migrated(&blank.path(), &later).unwrap();
-    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-    claim(&mut store, "k", 1).unwrap();
-}
-
-#[test]
-fn an_older_store_is_brought_up_to_date_also_for_reading() {
-    let home = Home::new();
-    claim(&mut SqliteStore::open_write(&home.path()).unwrap(), "k", 1).unwrap();
-    let mut later = MIGRATIONS.to_vec();
-    later.push("ALTER TABLE guard ADD COLUMN extra INTEGER");
-    let mut store = SqliteStore::read_migrated(&home.path(), &later)
-        .unwrap()
-        .unwrap();
-    assert_eq!(schema::kind(&store.conn, &later).unwrap(), Kind::Ready);
-    assert!(store.find(&name("k")).unwrap().is_some());
 }
 
 #[test]

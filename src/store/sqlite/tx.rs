@@ -1,7 +1,7 @@
 //! What a transaction can do: the statements that several changes share.
 
 use super::fault::{Fault, Tried};
-use super::rows::{self, BODY, BODY_LEN, NAME};
+use super::rows::{self, READ, WRITTEN};
 use crate::domain::name::{Generation, Nonce, OpName};
 use crate::domain::record::{OutputRef, Place};
 use crate::engine::event::{EventKind, NewEvent};
@@ -24,7 +24,7 @@ pub struct Tx<'c> {
 
 /// Reads one record.
 pub fn find(conn: &Connection, name: &OpName) -> Tried<Option<Stored>> {
-    let sql = format!("SELECT {NAME}, {BODY} FROM operation WHERE scope = ?1 AND key = ?2");
+    let sql = format!("SELECT {READ} FROM operation WHERE scope = ?1 AND key = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([name.scope.as_str(), name.key.as_str()])?;
     match rows.next()? {
@@ -49,10 +49,8 @@ impl transitions::Tx for Tx<'_> {
     }
 
     fn insert(&mut self, stored: &Stored) -> Tried<()> {
-        let sql = format!(
-            "INSERT INTO operation({NAME}, {BODY}) VALUES({})",
-            marks(1, 2 + BODY_LEN)
-        );
+        let sql =
+            format!("INSERT INTO operation({WRITTEN}) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
         self.conn
             .prepare(&sql)?
             .execute(params_from_iter(rows::values(stored)))?;
@@ -60,12 +58,10 @@ impl transitions::Tx for Tx<'_> {
     }
 
     fn update(&mut self, stored: &Stored) -> Tried<()> {
-        let sql = format!(
-            "UPDATE operation SET ({BODY}) = ({}) WHERE scope = ?1 AND key = ?2",
-            marks(3, BODY_LEN)
-        );
+        let sql = "UPDATE operation SET state = ?3, generation = ?4, nonce = ?5, minted_by = ?6, \
+            since_at = ?7, body = ?8, expires_at = ?9 WHERE scope = ?1 AND key = ?2";
         self.conn
-            .prepare(&sql)?
+            .prepare(sql)?
             .execute(params_from_iter(rows::values(stored)))?;
         Ok(())
     }
@@ -162,12 +158,6 @@ impl transitions::Tx for Tx<'_> {
     fn guards(&mut self) -> &mut dyn Guards {
         self
     }
-}
-
-/// `?first, …`, so many.
-fn marks(first: usize, count: usize) -> String {
-    let marks: Vec<String> = (first..first + count).map(|n| format!("?{n}")).collect();
-    marks.join(", ")
 }
 
 impl Guards for Tx<'_> {

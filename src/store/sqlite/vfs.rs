@@ -1,12 +1,17 @@
-//! SQLite's own way to the system with one difference: a log that has something in it is opened and
-//! not created.
+//! SQLite's own way to the system with three differences, each worth a good part of a short call.
 //!
-//! After the first sync of a log that it may have created SQLite syncs the directory too, in every
+//! A log that has something in it is opened and not created. After the first sync of a log that it may have created SQLite syncs the directory too, in every
 //! process anew. Whoever put the first frames into the log has done that before its commit returned,
 //! so for all others it is one wait for the disk too many in front of the command.
+//!
+//! Paths come resolved (see `place`), so they are not walked a second time.
+//!
+//! The first process at a store empties the index of the log, which is then filled with zeros page by
+//! page. Where it has the size that it is about to get, the zeros are written at once.
 
 use rusqlite::ffi;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
 use std::sync::OnceLock;
 
 const NAME: &CStr = c"idem";
@@ -31,6 +36,12 @@ fn register() -> bool {
         copy.zName = NAME.as_ptr();
         copy.pAppData = base.cast();
         copy.xOpen = Some(open);
+        copy.xFullPathname = Some(full_pathname);
+        if let Some(set) = (*base).xSetSystemCall {
+            // Without it SQLite's own is called, which does the same.
+            let call = mem::transmute::<Truncate, SystemCall>(truncate);
+            let _ = set(base, c"ftruncate".as_ptr(), Some(call));
+        }
         ffi::sqlite3_vfs_register(Box::leak(Box::new(copy)), 0) == ffi::SQLITE_OK
     }
 }
@@ -59,6 +70,63 @@ unsafe extern "C" fn open(
     }
 }
 
+unsafe extern "C" fn full_pathname(
+    vfs: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    room: c_int,
+    out: *mut c_char,
+) -> c_int {
+    // SAFETY: SQLite passes on what was registered, a string, and a buffer of so many bytes.
+    unsafe {
+        let length = libc::strlen(name);
+        if *name.cast::<u8>() == b'/' && usize::try_from(room).is_ok_and(|room| length < room) {
+            std::ptr::copy_nonoverlapping(name, out, length + 1);
+            return ffi::SQLITE_OK;
+        }
+        let base: *mut ffi::sqlite3_vfs = (*vfs).pAppData.cast();
+        match (*base).xFullPathname {
+            Some(full_pathname) => full_pathname(base, name, room, out),
+            None => ffi::SQLITE_CANTOPEN,
+        }
+    }
+}
+
+type Truncate = unsafe extern "C" fn(c_int, libc::off_t) -> c_int;
+type SystemCall = unsafe extern "C" fn();
+
+/// The size by which SQLite marks an index of the log that it has emptied.
+const EMPTIED_INDEX: libc::off_t = 3;
+
+/// The size of the index of a log that was never long: its first part, which SQLite makes as a whole.
+const INDEX_BYTES: usize = 32 * 1024;
+
+unsafe extern "C" fn truncate(file: c_int, size: libc::off_t) -> c_int {
+    // SAFETY: SQLite's own open descriptor.
+    unsafe {
+        if size == EMPTIED_INDEX && fill_with_zeros(file) {
+            return 0;
+        }
+        libc::ftruncate(file, size)
+    }
+}
+
+/// Empties an index that has the usual size. Nobody else has it open then, SQLite has made sure.
+///
+/// # Safety
+///
+/// `file` must be an open descriptor.
+unsafe fn fill_with_zeros(file: c_int) -> bool {
+    static ZEROS: [u8; INDEX_BYTES] = [0; INDEX_BYTES];
+    // SAFETY: fstat fills the struct that it is given, and the zeros are as many as are written.
+    unsafe {
+        let mut stat: libc::stat = mem::zeroed();
+        libc::fstat(file, &mut stat) == 0
+            && usize::try_from(stat.st_size) == Ok(INDEX_BYTES)
+            && libc::pwrite(file, ZEROS.as_ptr().cast::<c_void>(), INDEX_BYTES, 0)
+                == INDEX_BYTES.cast_signed()
+    }
+}
+
 /// # Safety
 ///
 /// `name` must be null or a string.
@@ -68,7 +136,7 @@ unsafe fn has_content(name: *const c_char) -> bool {
     }
     // SAFETY: all-zero is a valid stat, and stat fills the one that it is given.
     unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
+        let mut stat: libc::stat = mem::zeroed();
         libc::stat(name, &mut stat) == 0 && stat.st_size > 0
     }
 }
@@ -111,5 +179,55 @@ mod tests {
                 std::mem::forget(db);
             }
         }
+    }
+
+    #[test]
+    fn the_index_of_the_log_is_emptied_and_not_cut() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("index");
+        let emptied = |size: usize| {
+            std::fs::write(&path, vec![7; size]).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            // SAFETY: an open descriptor.
+            let done = unsafe { truncate(std::os::fd::AsRawFd::as_raw_fd(&file), EMPTIED_INDEX) };
+            assert_eq!(done, 0);
+            std::fs::read(&path).unwrap()
+        };
+        assert_eq!(emptied(INDEX_BYTES), vec![0; INDEX_BYTES]);
+        assert_eq!(emptied(2 * INDEX_BYTES), [7; 3]);
+        assert_eq!(emptied(INDEX_BYTES - 1), [7; 3]);
+    }
+
+    #[test]
+    fn what_the_index_said_before_is_never_believed() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("db");
+        let open = || {
+            let flags = rusqlite::OpenFlags::default();
+            rusqlite::Connection::open_with_flags_and_vfs(&path, flags, name().unwrap()).unwrap()
+        };
+        let db = open();
+        let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(x); INSERT INTO t VALUES(1)";
+        db.execute_batch(sql).unwrap();
+        drop(db);
+        let db = open();
+        for number in 0..20 {
+            db.execute("INSERT INTO t VALUES(?1)", [number]).unwrap();
+        }
+        let index = std::fs::read(home.path().join("db-shm")).unwrap();
+        assert_eq!(index.len(), INDEX_BYTES);
+        let count = |db: &rusqlite::Connection| -> i64 {
+            db.query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+                .unwrap()
+        };
+        assert_eq!(count(&db), 21);
+        drop(db);
+        // The log was folded in and is gone, and the index tells of it all the same.
+        std::fs::write(home.path().join("db-shm"), index).unwrap();
+        let db = open();
+        assert_eq!(count(&db), 21);
+        db.execute_batch("PRAGMA integrity_check").unwrap();
+        let index = std::fs::metadata(home.path().join("db-shm")).unwrap();
+        assert_eq!(index.len(), INDEX_BYTES as u64);
     }
 }
