@@ -36,6 +36,8 @@ pub struct Buffer<'s> {
     outputs: Vec<Part>,
     events: Vec<(OpName, Generation, NewEvent)>,
     guards: Vec<Guard>,
+    /// Why a guard could not be read: whoever asked for it can only pass on that it was so.
+    fault: Option<Fault>,
 }
 
 /// The record as it was read.
@@ -93,7 +95,13 @@ impl<'s> Buffer<'s> {
             outputs: Vec::new(),
             events: Vec::new(),
             guards: Vec::new(),
+            fault: None,
         }
+    }
+
+    /// Why nothing can come of it, if a guard could not be read.
+    pub fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
     }
 
     /// The version that every row gets which this transaction writes.
@@ -430,8 +438,14 @@ impl Guards for Buffer<'_> {
         if let Some(guard) = self.guards.iter().find(known) {
             return Ok(guard.state.clone());
         }
-        let read = self.store.read_guard(kind, name);
-        let (state, version) = read.map_err(|fault| fault.tell(self.store.place()))?;
+        let (state, version) = match self.store.read_guard(kind, name) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.fault = Some(fault);
+                let text = format!("{} could not be asked", self.store.place());
+                return Err(StoreError::Unreachable(text));
+            }
+        };
         self.guards.push(Guard {
             kind,
             name: name.to_owned(),

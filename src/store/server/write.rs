@@ -74,7 +74,11 @@ impl ServerStore {
                 applied,
                 asked_again,
             };
-            let value = match body(&mut buffer) {
+            let decided = body(&mut buffer);
+            if let Some(fault) = buffer.take_fault() {
+                return Err(fault);
+            }
+            let value = match decided {
                 Ok(End::Rollback(value)) => return Ok(done(value, Applied::Kept, false)),
                 Ok(End::Commit(value)) => value,
                 // It was still on its way when it was asked after.
@@ -244,8 +248,14 @@ impl ServerStore {
         guards: &mut dyn FnMut(&mut dyn Guards) -> StoreResult<()>,
     ) -> StoreResult<Fenced> {
         self.begin(self.patience());
+        let mut refused = false;
+        let mut guards = |inner: &mut dyn Guards| {
+            let done = guards(inner);
+            refused |= done.is_err();
+            done
+        };
         let done = loop {
-            match self.settle_within(claim, settlement, guards) {
+            match self.settle_within(claim, settlement, &mut guards) {
                 Err(fault) if fault.may_pass() && Instant::now() + SETTLE_PAUSE < self.until => {
                     std::thread::sleep(SETTLE_PAUSE);
                 }
@@ -257,9 +267,12 @@ impl ServerStore {
         match done {
             Ok(fenced) => Ok(fenced),
             Err(fault) => {
+                // What the caller's own part refuses is no matter of the server's.
+                refused &= matches!(fault, Fault::Told(_));
                 let why = fault.tell(self.place());
                 // It is tried once more without its output.
-                if matches!(why, StoreError::Full(_)) && settlement.output.is_some() {
+                let is_full = matches!(why, StoreError::Full(_)) && settlement.output.is_some();
+                if refused || is_full {
                     return Err(why);
                 }
                 match pending::write(&self.paths, claim, settlement, true) {
