@@ -4,7 +4,9 @@ use super::litter::Litter;
 use super::paths::{Paths, beside};
 #[cfg(feature = "postgres")]
 use super::server::{self, ServerPlace, ServerStore};
-use super::sqlite::{self, SqliteStore};
+#[cfg(feature = "postgres")]
+use super::sqlite;
+use super::sqlite::SqliteStore;
 use crate::domain::name::OpName;
 use crate::engine::store::{Store, StoreError, StoreResult};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! `idem doctor` on real servers.
 
 use crate::command::Done;
-use crate::env::{TestEnv, text};
+use crate::env::{TestEnv, gate, text};
 use crate::host::Fleet;
 use crate::servers::cluster::{Cluster, Setup};
 use crate::servers::pooler::Pooler;
@@ -78,6 +78,38 @@ fn what_is_missing_or_away_is_a_problem() {
     let done = doctor(&host, &fleet.url());
     done.code(1);
     tells(&done, "store", "problem", "newer idem");
+}
+
+#[test]
+fn a_result_that_waits_for_its_server_is_a_problem_until_it_is_delivered() {
+    if !tools::present() {
+        return;
+    }
+    let cluster = Cluster::start(&Setup::default());
+    let url = cluster.url("postgres");
+    let mut host = TestEnv::new();
+    host.set("IDEM_STORE", url.as_str());
+    host.set("IDEM_SCOPE", "s");
+    host.idem("init").end().code(0);
+    let script = format!("echo x >> n; {}; echo out", gate("go"));
+    let running = host.run("--key k --deadline 25s", &script).start();
+    host.upto_lines("n", 1);
+    cluster.stop();
+    host.touch("go");
+    // The command's own end is told, and what is missing is said.
+    running.end().out("out\n").says("idem sync");
+    let done = doctor(&host, &url);
+    done.code(1);
+    tells(&done, "server", "problem", "cannot be reached");
+    tells(&done, "waiting", "problem", "1 result waits");
+    cluster.start_again();
+    let synced = host.idem("sync").end();
+    assert!(synced.code(0).out_text().contains("delivered"), "{synced}");
+    let done = doctor(&host, &url);
+    done.code(0);
+    tells(&done, "waiting", "ok", "no result");
+    host.run("--key k", &script).end().code(0).out("out\n");
+    assert_eq!(host.lines("n"), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::env::{gate, root_or_leave, upto};
 use crate::host::{Fleet, out_of_sight, run_out_of_sight};
 use crate::procs;
+use crate::servers::pooler::Pooler;
 use std::time::Duration;
 
 const ALONE: &str = "a PID namespace of its own";
@@ -60,6 +61,27 @@ fn many_hosts_at_once_run_it_once() {
     for call in calls {
         call.end().code(0).out("out\n");
     }
+    assert_eq!(hosts[0].lines("n"), 1);
+}
+
+#[test]
+fn hosts_behind_a_pooler_run_it_once() {
+    let Some(fleet) = Fleet::new() else { return };
+    let pooler = Pooler::start(fleet.cluster, 2);
+    let mut hosts: Vec<_> = (0..8).map(|_| fleet.host()).collect();
+    for host in &mut hosts {
+        host.set("IDEM_STORE", pooler.url(&fleet.database));
+    }
+    let script = format!("echo x >> {}; seq 1 20000", hosts[0].path("n").display());
+    let calls: Vec<_> = hosts
+        .iter()
+        .map(|host| host.run("--key k", &script).start())
+        .collect();
+    let outputs: Vec<_> = calls
+        .into_iter()
+        .map(|call| call.end().code(0).stdout.clone())
+        .collect();
+    assert!(outputs[0].len() > 100_000 && outputs.iter().all(|one| *one == outputs[0]));
     assert_eq!(hosts[0].lines("n"), 1);
 }
 

@@ -35,7 +35,10 @@ pub fn waiting(findings: &mut Findings, place: &ServerPlace) {
         Ok(0) => findings.fine("waiting", "no result waits on this machine for the server"),
         Ok(count) => findings.problem(
             "waiting",
-            format!("{count} results wait on this machine for the server"),
+            format!(
+                "{} on this machine for the server",
+                counted(count, "result waits", "results wait")
+            ),
             "deliver them with `idem sync`, which says why if it cannot",
         ),
         Err(error) => findings.failed("waiting", &error.to_string()),
@@ -135,21 +138,27 @@ fn promises(findings: &mut Findings, health: &Health) {
 }
 
 fn replication(findings: &mut Findings, health: &Health) {
-    let standbys = health.standbys;
-    if standbys == 0 {
+    if health.standbys == 0 {
         return;
     }
+    let standbys = counted(health.standbys, "standby follows", "standbys follow");
     if health.synchronous_standbys.trim().is_empty() {
         findings.note(
             "replication",
-            format!("{standbys} standbys follow, and none is waited for: after a failover the latest claims can be missing, and their commands run again"),
+            format!("{standbys}, and none is waited for: after a failover the latest claims can be missing, and their commands run again"),
             "set synchronous_standby_names, or look at what ran last before you let callers go on after a failover",
         );
     } else {
-        let what = format!(
-            "{standbys} standbys follow, and commits wait for those in synchronous_standby_names"
-        );
+        let what = format!("{standbys}, and commits wait for those in synchronous_standby_names");
         findings.fine("replication", what);
+    }
+}
+
+/// A number with what is counted.
+fn counted(count: usize, one: &str, more: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {more}"),
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Health {
     /// `synchronous_standby_names`.
     pub synchronous_standbys: String,
     /// The standbys that are connected.
-    pub standbys: i64,
+    pub standbys: usize,
     /// How far this machine's clock is ahead of the server's, in milliseconds.
     pub clock_ahead_ms: i64,
 }
@@ -104,7 +104,7 @@ fn read(
         in_recovery: row.get(6)?,
         read_only: row.get(7)?,
         synchronous_standbys: row.get(8)?,
-        standbys: row.get(9)?,
+        standbys: usize::try_from(row.get::<i64>(9)?).unwrap_or(usize::MAX),
         clock_ahead_ms: middle - now,
     })
 }

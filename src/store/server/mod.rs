@@ -250,7 +250,7 @@ impl ServerStore {
         self.client.as_mut().ok_or(Fault::Damaged("no connection"))
     }
 
-    /// Reads. A connection that is gone is made anew, since a read can be repeated.
+    /// Reads, or makes a change that can be repeated. A connection that is gone is made anew.
     fn ask(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<Rows> {
         loop {
             match self.query(sql, params) {
@@ -260,6 +260,9 @@ impl ServerStore {
                         return Err(fault);
                     }
                 }
+                // Under a stricter isolation than the usual one, and in a deadlock.
+                Err(Fault::Pg(error))
+                    if fault::is_collision(&error) && Instant::now() < self.until => {}
                 rows => return rows,
             }
         }
