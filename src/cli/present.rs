@@ -142,6 +142,17 @@ impl<'a> Presenter<'a> {
         code
     }
 
+    /// The answer is known and its stored output cannot be had; says why. A success is none then.
+    pub fn undeliverable(&self, answer: &Answer<'_>, why: &str) -> i32 {
+        self.complain(why);
+        let code = match code_of(answer) {
+            0 => exit::OWN_FAILURE,
+            code => code,
+        };
+        self.log(answer, code);
+        code
+    }
+
     fn tell(&self, answer: &Answer<'_>, output: Option<Recording>) -> i32 {
         let gone = output.is_none() && expects_output(answer);
         let delivered = match self.deliver(answer, output) {

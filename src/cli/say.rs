@@ -263,8 +263,13 @@ pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
 /// What an execution leaves to be said.
 pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
     let mut lines = Vec::new();
-    if executed.not_started {
-        lines.push(not_started(&executed.reason));
+    match (executed.not_started, executed.is_retry) {
+        (true, false) => lines.push(not_started(&executed.reason)),
+        (true, true) => lines.push(format!(
+            "{}; no further attempt was made, and the next call tries again",
+            executed.reason
+        )),
+        (false, _) => {}
     }
     if executed.class == Class::Uncertain {
         lines.push(format!(

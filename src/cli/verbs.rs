@@ -497,9 +497,9 @@ fn init(command: Command) -> Command {
 
 fn sync(command: Command) -> Command {
     command.arg(json_arg()).after_help(
-        "A result that the server could not take is kept on this machine. Every call from\n\
-         here delivers it first; this does it now, and says what became of each. Ends with\n\
-         1 while some still wait.",
+        "A result that the server could not take is kept on this machine. Every call\n\
+         from here delivers it first; this does it now, and says what became of each.\n\
+         Ends with 1 while some still wait.",
     )
 }
 

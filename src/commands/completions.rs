@@ -10,6 +10,7 @@ use crate::cli::words::{Words, word};
 use crate::domain::name::Scope;
 use crate::domain::outcome::State;
 use crate::engine::store::{Filter, GuardKind, Store};
+use crate::process::sys;
 use anyhow::{Result, anyhow};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
@@ -19,6 +20,9 @@ pub const HIDDEN_VERB: &str = "__complete";
 
 /// The most keys that are worth offering.
 const MOST_KEYS: u32 = 500;
+
+/// A person who has pressed a key waits no longer for a store that is away.
+const MOST_SECONDS: u32 = 2;
 
 /// Runs the verb.
 pub fn run(words: &Words) -> Result<i32> {
@@ -45,6 +49,7 @@ pub fn complete(arguments: &[OsString]) -> i32 {
         None => None,
     };
     let Some(live) = live else { return 1 };
+    sys::end_after(MOST_SECONDS);
     let found = match live {
         Live::Profiles => profiles(words),
         Live::Keys | Live::Scopes | Live::Tasks | Live::Breakers => in_store(live, prefix, words),

@@ -10,7 +10,7 @@ use crate::engine::store::{StoreError, StoreResult};
 use crate::process::clock;
 use crate::process::counts::{Counted, append, peek, place_of, take};
 use crate::process::random;
-use crate::store::location::AnyStore;
+use crate::store::location::{AnyStore, Location};
 use std::path::Path;
 
 /// From this size on a passing execution adds the side file up.
@@ -20,7 +20,7 @@ const LONG_FILE_BYTES: u64 = 64 * 1024;
 const READ_TRIES: u32 = 100;
 
 /// Counts how a call ended, if a keeper has not done that.
-pub fn outcome<T>(path: &Path, scope: &Scope, outcome: &Outcome<T>) {
+pub fn outcome<T>(location: &Location, scope: &Scope, outcome: &Outcome<T>) {
     let count = match outcome {
         Outcome::Replayed { .. } => Count::Replay,
         Outcome::Waited { .. } | Outcome::WaitedPast { .. } => Count::Wait,
@@ -28,7 +28,12 @@ pub fn outcome<T>(path: &Path, scope: &Scope, outcome: &Outcome<T>) {
         Outcome::Skipped | Outcome::UnderWay { .. } => Count::Skip,
         Outcome::Executed(_) => return,
     };
-    note(path, scope, count);
+    let path = location.beside("-counts");
+    if location.is_shared() && !path.exists() {
+        // A machine that has executed nothing yet has no place of its own.
+        let _ = location.prepare();
+    }
+    note(&path, scope, count);
 }
 
 /// Counts why a keeper did not claim.

@@ -14,7 +14,7 @@ use crate::engine::claim::{FirstLook, NotClaimed};
 use crate::engine::ending::CallerEnd;
 use crate::engine::environment::ChildContext;
 use crate::engine::hands::{Cancelled, Hands, Role};
-use crate::engine::keeper::{self, Executed, Kept};
+use crate::engine::keeper::{self, Executed, Kept, Recorded};
 use crate::engine::plan::Plan;
 use crate::engine::store::{ClaimId, GuardKind, NewOutput, OpenOutput, OutputBody, StoreResult};
 use crate::policy::nested::Inner;
@@ -124,6 +124,8 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         Err(error) => fail(&mut hands, keeping, &error.to_string()),
     };
     let mut news = None;
+    let server_away =
+        matches!(&kept, Kept::Executed(done) if matches!(done.recorded, Recorded::Deferred(_)));
     let end = match kept {
         Kept::NotClaimed(not) => not_claimed(&mut hands, keeping, not),
         Kept::Executed(executed) => {
@@ -133,12 +135,13 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
     };
     hands.session().tell(end);
     // The caller has all that it waits for; what follows is housekeeping at nobody's expense.
-    let _ = counting::fold_if_due(&mut store);
-    let expired_before = clock::now().earlier(READING_TIME);
-    let _ = store
-        .port()
-        .purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
-    let _ = store.tidy_up();
+    if keeping.location.is_shared() {
+        // A server can take its time, or be gone.
+        release_callers();
+    }
+    if !server_away {
+        tidy_up(&mut store);
+    }
     let mut pipes = hands.take_held_pipes();
     if let Some(unknown) = news {
         release_callers();
@@ -147,6 +150,15 @@ fn work(mut hands: ProcessHands<'_>, plan: &Plan, keeping: &Keeping<'_>) -> ! {
         });
     }
     leave(0, pipes)
+}
+
+fn tidy_up(store: &mut AnyStore) {
+    let _ = counting::fold_if_due(store);
+    let expired_before = clock::now().earlier(READING_TIME);
+    let _ = store
+        .port()
+        .purge(&expired_before, PURGED_IN_PASSING, KEEP_EVENTS);
+    let _ = store.tidy_up();
 }
 
 /// What `--on-unknown` is told of.
@@ -318,14 +330,19 @@ fn recording_of(output: &NewOutput) -> Option<Recording> {
     }
 }
 
-/// The bytes of a stored output.
-pub fn open_output(store: &mut Option<AnyStore>, output: Option<&OutputRef>) -> Option<Recording> {
-    let store = store.as_mut()?.port();
-    match store.open_output(output?) {
-        Ok(OpenOutput::Inline(bytes)) => Some(Recording::from_bytes(bytes)),
-        Ok(OpenOutput::File(file)) => Some(Recording::from_file(file)),
-        Ok(OpenOutput::Nothing) | Err(_) => None,
-    }
+/// The bytes of a stored output; nothing where there is none, or none any more.
+pub fn open_output(
+    store: &mut Option<AnyStore>,
+    output: Option<&OutputRef>,
+) -> StoreResult<Option<Recording>> {
+    let (Some(store), Some(output)) = (store, output) else {
+        return Ok(None);
+    };
+    Ok(match store.port().open_output(output)? {
+        OpenOutput::Inline(bytes) => Some(Recording::from_bytes(bytes)),
+        OpenOutput::File(file) => Some(Recording::from_file(file)),
+        OpenOutput::Nothing => None,
+    })
 }
 
 /// A batch's present name, minted on first use.

@@ -26,6 +26,7 @@ use crate::policy::nested::Inner;
 use crate::process::facts::SystemFacts;
 use crate::process::front::{KeeperEnd, die_of, split};
 use crate::process::identity::identity;
+use crate::process::spool::Recording;
 use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
@@ -79,7 +80,7 @@ pub fn run(words: &Words) -> Result<i32> {
         lost: None,
     });
     let outcome = front::call(&mut *call, &plan)?;
-    counting::outcome(&location.beside("-counts"), &plan.name.scope, &outcome);
+    counting::outcome(&location, &plan.name.scope, &outcome);
     let derived = named.source == KeySource::Derived;
     let code = finish(&mut call, outcome, derived);
     call.tell_of_lost();
@@ -414,26 +415,36 @@ fn present(call: &mut Call<'_>, outcome: front::Outcome<KeeperEnd>, derived: boo
             old_failure,
         } => {
             let output = keeping::open_output(&mut call.store, record.output.as_ref());
-            presenter.answer(
-                Answer::Replayed {
-                    record: &record,
-                    old_failure,
-                    derived,
-                },
-                output,
-            )
+            let answer = Answer::Replayed {
+                record: &record,
+                old_failure,
+                derived,
+            };
+            hand_out(presenter, answer, output)
         }
         front::Outcome::Waited { record } => {
             let output = match call.store() {
                 Ok(_) => keeping::open_output(&mut call.store, record.output.as_ref()),
-                Err(_) => None,
+                Err(error) => Err(error),
             };
-            presenter.answer(Answer::Waited { record: &record }, output)
+            hand_out(presenter, Answer::Waited { record: &record }, output)
         }
         front::Outcome::WaitedPast { result } => {
             let output = keeping::open_output(&mut call.store, result.output.as_ref());
-            presenter.answer(Answer::WaitedPast { result: &result }, output)
+            hand_out(presenter, Answer::WaitedPast { result: &result }, output)
         }
+    }
+}
+
+/// An output that is there and cannot be read at this moment must not pass for an empty one.
+fn hand_out(
+    presenter: &Presenter<'_>,
+    answer: Answer<'_>,
+    output: StoreResult<Option<Recording>>,
+) -> i32 {
+    match output {
+        Ok(output) => presenter.answer(answer, output),
+        Err(error) => presenter.undeliverable(&answer, &error.to_string()),
     }
 }
 

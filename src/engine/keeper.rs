@@ -81,6 +81,8 @@ pub struct Executed {
     pub cut: Option<Cut>,
     /// The last attempt could not be started.
     pub not_started: bool,
+    /// An attempt of this call came before it.
+    pub is_retry: bool,
     /// What a careful user should know although it went well.
     pub warning: Option<String>,
 }

@@ -43,6 +43,12 @@ pub fn read_once(mut file: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// SIGALRM ends this process after so many seconds, whatever it waits for then.
+pub fn end_after(seconds: u32) {
+    // SAFETY: an integer argument.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// The system's text for an error number, in the lower case of idem's messages.
 pub fn errno_text(errno: c_int) -> String {
     let mut text = [0; 256];

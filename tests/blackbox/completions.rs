@@ -207,3 +207,21 @@ fn manual_pages_are_roff() {
     t.command(IDEM).arg("man").stdout(file).end().code(0);
     assert!(!t.read("idem.1").is_empty());
 }
+
+#[test]
+fn a_store_that_does_not_answer_is_not_waited_for() {
+    let t = TestEnv::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let store = format!("postgres://x:y@{address}/z");
+    let done = t
+        .idem("__complete keys = --scope s --store")
+        .arg(store)
+        .limit(std::time::Duration::from_secs(30))
+        .end();
+    assert_eq!(
+        (done.out_text().as_str(), done.err_text().as_str()),
+        ("", ""),
+        "{done}"
+    );
+}

@@ -98,7 +98,7 @@ pub fn read(text: &str) -> Result<BTreeMap<Series, f64>, String> {
             None => {
                 let (series, value) = sample(line)?;
                 let counts = family.kind.as_deref() == Some("counter");
-                if family.kind.is_none() || counts && !(value >= 0.0) {
+                if family.kind.is_none() || counts && (value < 0.0 || value.is_nan()) {
                     return wrong("a sample without a type, or a counter below 0");
                 }
                 family.samples += 1;
@@ -127,7 +127,9 @@ fn lint(name: &str, kind: &str) -> Result<(), String> {
     } else if !["gauge", "counter"].contains(&kind) {
         Err(format!("{name} is a {kind}"))
     } else if counts != name.ends_with("_total") {
-        Err(format!("{name} is a {kind}"))
+        Err(format!(
+            "{name} is a {kind}, and _total ends counters alone"
+        ))
     } else if words.last().is_some_and(|last| reserved.contains(last)) {
         Err(format!("{name} ends like a part of a histogram"))
     } else if words

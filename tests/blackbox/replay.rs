@@ -364,3 +364,24 @@ fn on_a_ci_runner_the_default_store_says_that_it_stays_there() {
     run("--key k --store own.db").code(0).out("out\n").err("");
     t.run("--key k", "echo out").end().code(0).err("");
 }
+
+#[test]
+fn an_output_that_cannot_be_read_is_no_empty_output() {
+    let t = TestEnv::new();
+    let run = |script| t.run("--key k", script).end();
+    let script = "echo x >> n; printf %20000s out";
+    run(script).code(0);
+    let entries = std::fs::read_dir(t.store_dir()).unwrap();
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    let spool = paths
+        .find(|path| path.to_string_lossy().contains("-out-"))
+        .unwrap();
+    // What is behind a symbolic link is not read, as if the system refused.
+    let kept = t.path("kept");
+    std::fs::rename(&spool, &kept).unwrap();
+    std::os::unix::fs::symlink(&kept, &spool).unwrap();
+    run(script).code(125).out("").says("cannot be read");
+    std::fs::rename(&kept, &spool).unwrap();
+    assert_eq!(run(script).code(0).stdout.len(), 20_000);
+    assert_eq!(t.lines("n"), 1);
+}

@@ -182,14 +182,21 @@ fn one_token_for_all_attempts() {
 
 #[test]
 fn nothing_new_starts_after_an_interrupt() {
-    let t = TestEnv::new();
-    let options = format!("--key k --idempotent --retries 3 {QUICK}");
-    let run = t.run(&options, "echo x >> n; exec sleep 300").start();
-    t.upto_lines("n", 1);
-    run.signal(libc::SIGINT);
-    run.end().died_of(libc::SIGINT);
-    t.upto_quiet();
-    assert_eq!(t.lines("n"), 1);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT] {
+        let t = TestEnv::new();
+        let run = t
+            .idem(&format!("run --key k --idempotent --retries 3 {QUICK}"))
+            .args(["--probe", "echo x >> new; exit 1"])
+            .args(["--cleanup", "echo x >> new"])
+            .args(["--", "sh", "-c", "echo x >> n; exec sleep 300"])
+            .start();
+        t.upto_lines("n", 1);
+        run.signal(signal);
+        run.end().died_of(signal);
+        t.upto_quiet();
+        assert_eq!((t.lines("n"), t.lines("new")), (1, 0));
+        assert_eq!(t.state("k"), "unknown");
+    }
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn the_line_of_a_waiter() {
 fn the_help() {
     let t = TestEnv::new();
     let verbs = "run status log output wait resolve approve reject forget key batch task breaker \
-        explain stats gc doctor export import completions man";
+        explain stats gc doctor export import init sync completions man";
     let all = t.idem("--help").end().code(0).out_text();
     for verb in verbs.split_whitespace() {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");

@@ -193,9 +193,10 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "left",
-        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.3; echo out' >/dev/null 2>&1 & \
-            upto test -s n; kill -9 $(idem status k --json | jq .owner.pid); disown",
-        call: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.3; echo out",
+        before: "idem run -k k -- sh -c 'echo x >>n; until test -e ok; do sleep 0.01; done; echo out' \
+            >/dev/null 2>&1 & upto test -s n; kill -9 $(idem status k --json | jq .owner.pid); \
+            (sleep 0.2; touch ok) >/dev/null 2>&1 & disown -a",
+        call: "run\n-kk\n--\nsh\n-c\necho x >>n; until test -e ok; do sleep 0.01; done; echo out",
         code: 122,
         ..PLAIN
     },

@@ -147,6 +147,7 @@ impl Step {
     /// A call with this number and these arguments.
     pub fn new(nr: i64, args: &[u64; 6], process: &Process) -> Step {
         let command = match args[1] as i32 {
+            _ if nr == libc::SYS_openat => args[2] as i32 & libc::O_DIRECTORY,
             _ if nr != libc::SYS_fcntl => 0,
             F_SETLK | F_OFD_SETLK if process.unlocks(args[2]) => RELEASE,
             command => command,
@@ -198,8 +199,16 @@ impl Step {
                 .find(|(nr, ..)| *nr == self.nr)
                 .map_or(&[][..], |(_, _, errors)| errors),
         };
-        let fits = move |errno: &i32| !self.off_disk || *errno == EINTR;
+        // A signal interrupts what waits, and a device fails what goes to the disk.
+        let fits = move |errno: &i32| match *errno {
+            EINTR => !self.is_of_directory(),
+            _ => !self.off_disk,
+        };
         errors.iter().copied().filter(fits)
+    }
+
+    fn is_of_directory(self) -> bool {
+        self.nr == libc::SYS_openat && self.command != 0
     }
 
     fn command(self) -> Option<(&'static str, &'static [i32])> {
@@ -217,6 +226,7 @@ impl Step {
     pub fn name(self) -> String {
         match self.command() {
             Some((name, _)) => name.to_owned(),
+            None if self.is_of_directory() => format!("{}:dir", name(self.nr)),
             None if self.off_disk => format!("{}:pipe", name(self.nr)),
             None => name(self.nr),
         }

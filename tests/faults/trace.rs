@@ -430,7 +430,9 @@ impl Process {
     pub fn is_on_disk(&self, fd: u64) -> bool {
         let file = fs::read_link(format!("/proc/{}/fd/{fd}", self.0)).unwrap_or_default();
         let elsewhere = ["/dev", "/proc", "/sys"];
-        file.is_absolute() && !elsewhere.iter().any(|place| file.starts_with(place))
+        let is_there = !elsewhere.iter().any(|place| file.starts_with(place));
+        // The last link to a file may be gone; a directory's stays.
+        file.is_absolute() && is_there && !file.is_dir()
     }
 
     /// Whether the lock that lies here is to be released.

@@ -184,6 +184,7 @@ impl Run<'_> {
                 Some(HowEnded::Ended { cut, .. }) => *cut,
                 _ => None,
             },
+            is_retry: self.number > 1,
             not_started: self
                 .last
                 .as_ref()

@@ -164,6 +164,28 @@ fn a_retry_whose_start_cannot_be_noted_does_not_start() {
 }
 
 #[test]
+fn nothing_starts_under_a_claim_that_others_have_taken_over() {
+    let mut world = World::new(&[]);
+    world.store.lease_lost = true;
+    let executed = world.executed(&plan());
+    assert!(
+        !world.happened().contains("attempt 1"),
+        "{}",
+        world.happened()
+    );
+    assert!(executed.not_started && !executed.is_retry);
+    assert_eq!(executed.class, Class::Safe);
+    let dirty = Record {
+        dirty: true,
+        ..record(State::Failed, Some(Class::Retryable))
+    };
+    let mut world = World::new(&[]).with_record(dirty);
+    world.store.lease_lost = true;
+    world.executed(&with_cleanup(plan()));
+    assert!(!world.happened().contains("clean"), "{}", world.happened());
+}
+
+#[test]
 fn what_a_step_could_not_write_the_settlement_does() {
     let mut world = World::new(&["9", "0"]);
     world.store.step_errors = [Some(full())].into();

@@ -30,6 +30,8 @@ pub struct Memory {
     pub settle_errors: VecDeque<Option<StoreError>>,
     /// The same for steps.
     pub step_errors: VecDeque<Option<StoreError>>,
+    /// The lease ran out, and others have taken over.
+    pub lease_lost: bool,
     /// The same for the guards' own transactions.
     pub guard_errors: VecDeque<Option<StoreError>>,
     /// The record is another's by now, whatever it looks like.
@@ -64,6 +66,7 @@ impl Memory {
             past: Vec::new(),
             settle_errors: VecDeque::new(),
             step_errors: VecDeque::new(),
+            lease_lost: false,
             guard_errors: VecDeque::new(),
             moved_on: false,
             generation: 0,
@@ -239,6 +242,10 @@ impl Store for Memory {
         record.dirty = step.dirty.unwrap_or(record.dirty);
         self.append(claim.generation, &step.events);
         Ok(Fenced::Done)
+    }
+
+    fn still_holds(&mut self, _claim: &ClaimId) -> StoreResult<bool> {
+        Ok(!self.lease_lost)
     }
 
     fn settle(

@@ -204,3 +204,52 @@ fn unix_address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)>
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
     Ok((address, length))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn a_server_whose_queue_is_full_is_not_waited_for() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("bound");
+        // SAFETY: listen takes a descriptor, which the listener keeps open, and a number.
+        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).expect("listening");
+        let begun = Instant::now();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match Socket::unix(&path, Instant::now() + Duration::from_millis(100)) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 100, "the queue never fills");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_socket_is_closed_on_exec_and_a_lost_one_is_an_error() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("bound");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut socket = Socket::unix(&path, deadline).expect("connected");
+        // SAFETY: F_GETFD takes no argument.
+        let flags = unsafe { libc::fcntl(socket.fd.as_raw_fd(), libc::F_GETFD) };
+        assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+        let (far, _): (UnixStream, _) = listener.accept().expect("accepted");
+        drop(far);
+        let error = socket.write_all(b"x").expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_an_error() {
+        let path = format!("/{}", "x".repeat(200));
+        let error = Socket::unix(Path::new(&path), Instant::now()).expect_err("too long");
+        assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
+    }
+}

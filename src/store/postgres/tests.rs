@@ -386,6 +386,52 @@ fn authentication_that_nobody_speaks_is_told() {
 }
 
 #[test]
+fn the_password_itself_is_not_sent_where_others_can_read_along() {
+    for local in [true, false] {
+        let (url, server) = serve_one(|mut stream| {
+            stream
+                .write_all(&message(b'R', &3_u32.to_be_bytes()))
+                .expect("sent");
+            let mut answer = Vec::new();
+            let mut byte = [0];
+            while answer.last() != Some(&0) || answer.len() < 8 {
+                match stream.read(&mut byte) {
+                    Ok(1) => answer.push(byte[0]),
+                    _ => return answer,
+                }
+            }
+            stream
+                .write_all(&message(b'R', &0_u32.to_be_bytes()))
+                .expect("sent");
+            answer
+        });
+        let target = Target::parse(&url, &|_| None).expect("well formed");
+        let host = &target.hosts[0];
+        let address = ([127, 0, 0, 1], host.port).into();
+        let socket = socket::Socket::tcp(&address, soon()).expect("connected");
+        let mut wire = wire::Wire::new(stream::Stream::Plain(socket), "it".to_owned());
+        let answer = auth::authenticate(&mut wire, &target, host, local);
+        drop(wire);
+        let sent = server.join().expect("ended").remove(0);
+        match local {
+            true => assert_eq!((answer, &sent[..]), (Ok(()), &b"p\0\0\0\x07pw\0"[..])),
+            false => {
+                assert!(
+                    matches!(answer, Err(PgError::Authentication(_))),
+                    "{answer:?}"
+                );
+                assert_eq!(sent, b"");
+            }
+        }
+    }
+    let away = address::Host::parse_list(Some("db"), None)
+        .expect("a host")
+        .remove(0);
+    assert!(!auth::is_local(&away, Some([10, 0, 0, 1].into())));
+    assert!(auth::is_local(&away, Some([127, 0, 0, 1].into())));
+}
+
+#[test]
 fn a_long_greeting_is_not_listened_to() {
     let (url, _server) = serve_one(|mut stream| {
         read_startup(&mut stream);

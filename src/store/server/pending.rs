@@ -96,11 +96,16 @@ impl ServerStore {
         let waiting =
             list(&self.paths).map_err(|error| unreadable(self.paths.directory(), &error))?;
         let mut deliveries = Vec::new();
+        let mut trouble = None;
         for path in waiting {
-            deliveries.extend(self.deliver_one(&path)?);
+            match self.deliver_one(&path) {
+                Ok(delivery) => deliveries.extend(delivery),
+                // One that cannot be read must not keep the others back.
+                Err(error) => trouble = Some(error),
+            }
         }
         self.drop_spent();
-        Ok(deliveries)
+        trouble.map_or(Ok(deliveries), Err)
     }
 
     fn deliver_one(&mut self, path: &Path) -> StoreResult<Option<Delivery>> {
@@ -334,8 +339,7 @@ mod tests {
                 }],
             };
             let path = write(&paths, &claim, &settlement, true).expect("written");
-            let listed = list(&paths).expect("listed");
-            assert_eq!(listed, std::slice::from_ref(&path));
+            assert_eq!(list(&paths).expect("listed"), std::slice::from_ref(&path));
             let text = fs::read(path).expect("there");
             let read = from_json(serde_json::from_slice(&text).expect("JSON"));
             assert_eq!(read, Some((claim.clone(), settlement)));

@@ -358,6 +358,23 @@ fn a_connection_for_reading_writes_nothing() {
 }
 
 #[test]
+fn a_store_whose_maker_died_is_finished_by_the_next() {
+    let home = Home::new();
+    let half = Connection::open(home.file("half")).unwrap();
+    // More than the cache holds, so that the open transaction is written to the file before its end.
+    let sql = "CREATE TABLE t(x); PRAGMA cache_size = 1; BEGIN; \
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) \
+        INSERT INTO t SELECT randomblob(900) FROM n";
+    half.execute_batch(sql).unwrap();
+    fs::create_dir(home.path().parent().unwrap()).unwrap();
+    fs::copy(home.file("half"), home.path()).unwrap();
+    fs::copy(home.file("half-journal"), home.file("state/s.db-journal")).unwrap();
+    // It holds a table of someone else's: that is seen only by who can undo what was half written.
+    let error = SqliteStore::open_read(&home.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+}
+
+#[test]
 fn closing_for_a_fork_closes_and_leaves_the_log() {
     let home = Home::new();
     let mut store = SqliteStore::open_write(&home.path()).unwrap();

@@ -79,7 +79,7 @@ const COLUMNS: &str = "scope, key, state, generation, nonce, token, minted_by, f
     cwd, kept, argv, proposal_preview";
 
 /// Turns the table into that of version 2, which `new_tables` makes: what statements filter or sort on
-/// stays in columns, the rest becomes one value.
+/// stays in columns, the rest becomes one value, in the newest encoding.
 pub fn convert(conn: &Connection, new_tables: &str) -> Tried<()> {
     conn.execute_batch("ALTER TABLE operation RENAME TO operation_1; DROP INDEX operation_expiry")?;
     conn.execute_batch(new_tables)?;
