@@ -276,15 +276,12 @@ fn attempt(event: &NewEvent) -> Option<i32> {
 
 /// How the commit waits, by the parameter of this number. A role or database may be set to lose its latest
 /// commits in a crash; a claim that is lost would be made again. It counts where a statement reads from it.
-///
-/// The transaction's number is taken before anything else: whoever reads the ledger then knows of every
-/// transaction that has drawn a position in it.
 pub fn durable(parameter: u32) -> String {
     format!(
         "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
          CASE WHEN NOT ${parameter} THEN 'off' \
          WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
-         ELSE current_setting('synchronous_commit') END, true), txid_current())"
+         ELSE current_setting('synchronous_commit') END, true))"
     )
 }
 
