@@ -21,7 +21,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'idem' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -98,7 +98,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--report', '--report', [CompletionResultType]::ParameterName, 'Write that object to a file, without the streams')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Append one JSON line about the decision to a file')
             [CompletionResult]::new('--on-unknown', '--on-unknown', [CompletionResultType]::ParameterName, 'Run this when an outcome has become unknown')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--probe-first', '--probe-first', [CompletionResultType]::ParameterName, 'Ask the probe even when there is no record')
@@ -127,7 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--task', '--task', [CompletionResultType]::ParameterName, 'Only the steps of this task')
             [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only what changed since then')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many [default: 50, with --json all]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Show it anew whenever something changes')
@@ -140,7 +140,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;log' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--follow', '--follow', [CompletionResultType]::ParameterName, 'Then print new events as they come')
@@ -152,7 +152,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         'idem;output' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--attempt', '--attempt', [CompletionResultType]::ParameterName, 'Attempt N of the latest generation, or of G')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--stderr', '--stderr', [CompletionResultType]::ParameterName, 'The standard error instead')
@@ -164,7 +164,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         'idem;wait' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--wait', '--wait', [CompletionResultType]::ParameterName, 'Wait at most this long, then end with 120')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of the streams')
@@ -176,7 +176,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'What a replay prints; - for stdin')
             [CompletionResult]::new('--exit-code', '--exit-code', [CompletionResultType]::ParameterName, 'What a replay ends with [default: 0, with --failed 1]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--succeeded', '--succeeded', [CompletionResultType]::ParameterName, 'It happened: replay it from now on')
@@ -190,7 +190,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Why, for the ledger')
             [CompletionResult]::new('--generation', '--generation', [CompletionResultType]::ParameterName, 'Only this proposal, by the generation that status shows')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Do not ask: it has been looked at')
@@ -202,7 +202,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Why, for the ledger')
             [CompletionResult]::new('--generation', '--generation', [CompletionResultType]::ParameterName, 'Only this proposal, by the generation that status shows')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Do not ask: it has been looked at')
@@ -212,7 +212,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;forget' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Also those that are running, unknown or held')
@@ -265,7 +265,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--report', '--report', [CompletionResultType]::ParameterName, 'Write that object to a file, without the streams')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Append one JSON line about the decision to a file')
             [CompletionResult]::new('--on-unknown', '--on-unknown', [CompletionResultType]::ParameterName, 'Run this when an outcome has become unknown')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--probe-first', '--probe-first', [CompletionResultType]::ParameterName, 'Ask the probe even when there is no record')
@@ -289,7 +289,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;batch' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--rotate', '--rotate', [CompletionResultType]::ParameterName, 'Mint a new random name')
@@ -301,7 +301,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Name space of the key [env: IDEM_SCOPE]')
             [CompletionResult]::new('--retries', '--retries', [CompletionResultType]::ParameterName, 'With open: retries of all its steps together')
             [CompletionResult]::new('--deadline', '--deadline', [CompletionResultType]::ParameterName, 'With open: when all of it must be over')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'With show: print JSON')
@@ -311,7 +311,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;breaker' {
             [CompletionResult]::new('--cooldown', '--cooldown', [CompletionResultType]::ParameterName, 'How long it then stays open [default: 30s]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--reset', '--reset', [CompletionResultType]::ParameterName, 'Close it: let everyone in')
@@ -322,7 +322,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;explain' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -333,7 +333,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         'idem;stats' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Only this scope [env: IDEM_SCOPE]')
             [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only since then, by the hour, 31 days back at most')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -343,7 +343,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;gc' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -352,7 +352,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;doctor' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -362,7 +362,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;init' {
             [CompletionResult]::new('--role', '--role', [CompletionResultType]::ParameterName, 'With --print-sql: also let this role use the tables')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--print-sql', '--print-sql', [CompletionResultType]::ParameterName, 'Print the statements instead, for whoever may execute them')
@@ -371,7 +371,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;sync' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print JSON')
@@ -381,7 +381,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;export' {
             [CompletionResult]::new('--scope', '--scope', [CompletionResultType]::ParameterName, 'Only this scope [env: IDEM_SCOPE]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -389,7 +389,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;import' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace records that are there, unless they are running')
@@ -399,7 +399,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;completions' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -407,7 +407,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;man' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file [env: IDEM_STORE]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store''s file, or postgres://… [env: IDEM_STORE]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration, or /dev/null for none')
             [CompletionResult]::new('--profile', '--profile', [CompletionResultType]::ParameterName, 'Use this profile of the configuration')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

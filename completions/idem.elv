@@ -18,7 +18,7 @@ set edit:completion:arg-completer[idem] = {|@words|
     }
     var completions = [
         &'idem'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
@@ -94,7 +94,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --probe-first 'Ask the probe even when there is no record'
@@ -122,7 +122,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --task 'Only the steps of this task'
             cand --since 'Only what changed since then'
             cand --limit 'At most this many [default: 50, with --json all]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --watch 'Show it anew whenever something changes'
@@ -134,7 +134,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;log'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --follow 'Then print new events as they come'
@@ -145,7 +145,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;output'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --attempt 'Attempt N of the latest generation, or of G'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --stderr 'The standard error instead'
@@ -156,7 +156,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;wait'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --wait 'Wait at most this long, then end with 120'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print one JSON object instead of the streams'
@@ -167,7 +167,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --stdout 'What a replay prints; - for stdin'
             cand --exit-code 'What a replay ends with [default: 0, with --failed 1]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --succeeded 'It happened: replay it from now on'
@@ -180,7 +180,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --note 'Why, for the ledger'
             cand --generation 'Only this proposal, by the generation that status shows'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --yes 'Do not ask: it has been looked at'
@@ -191,7 +191,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --note 'Why, for the ledger'
             cand --generation 'Only this proposal, by the generation that status shows'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --yes 'Do not ask: it has been looked at'
@@ -200,7 +200,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;forget'= {
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --force 'Also those that are running, unknown or held'
@@ -252,7 +252,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --report 'Write that object to a file, without the streams'
             cand --log 'Append one JSON line about the decision to a file'
             cand --on-unknown 'Run this when an outcome has become unknown'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --probe-first 'Ask the probe even when there is no record'
@@ -275,7 +275,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;batch'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --rotate 'Mint a new random name'
@@ -286,7 +286,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --scope 'Name space of the key [env: IDEM_SCOPE]'
             cand --retries 'With open: retries of all its steps together'
             cand --deadline 'With open: when all of it must be over'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'With show: print JSON'
@@ -295,7 +295,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;breaker'= {
             cand --cooldown 'How long it then stays open [default: 30s]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --reset 'Close it: let everyone in'
@@ -305,7 +305,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;explain'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -315,7 +315,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         &'idem;stats'= {
             cand --scope 'Only this scope [env: IDEM_SCOPE]'
             cand --since 'Only since then, by the hour, 31 days back at most'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -324,7 +324,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;gc'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -332,7 +332,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;doctor'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -341,7 +341,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;init'= {
             cand --role 'With --print-sql: also let this role use the tables'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --print-sql 'Print the statements instead, for whoever may execute them'
@@ -349,7 +349,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;sync'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --json 'Print JSON'
@@ -358,14 +358,14 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;export'= {
             cand --scope 'Only this scope [env: IDEM_SCOPE]'
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;import'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand --overwrite 'Replace records that are there, unless they are running'
@@ -374,14 +374,14 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;completions'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;man'= {
-            cand --store 'The store''s file [env: IDEM_STORE]'
+            cand --store 'The store''s file, or postgres://… [env: IDEM_STORE]'
             cand --config 'The configuration, or /dev/null for none'
             cand --profile 'Use this profile of the configuration'
             cand -h 'Print help (see more with ''--help'')'

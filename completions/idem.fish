@@ -24,7 +24,7 @@ function __fish_idem_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_needs_command" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_needs_command" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -101,7 +101,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l lease -d 'On a server:
 complete -c idem -n "__fish_idem_using_subcommand run" -l report -d 'Write that object to a file, without the streams' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l log -d 'Append one JSON line about the decision to a file' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l on-unknown -d 'Run this when an outcome has become unknown' -r
-complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l probe-first -d 'Ask the probe even when there is no record'
@@ -124,7 +124,7 @@ complete -c idem -n "__fish_idem_using_subcommand status" -l state -d 'Only thes
 complete -c idem -n "__fish_idem_using_subcommand status" -l task -d 'Only the steps of this task' -r
 complete -c idem -n "__fish_idem_using_subcommand status" -l since -d 'Only what changed since then' -r
 complete -c idem -n "__fish_idem_using_subcommand status" -l limit -d 'At most this many [default: 50, with --json all]' -r
-complete -c idem -n "__fish_idem_using_subcommand status" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand status" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand status" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand status" -l watch -d 'Show it anew whenever something changes'
@@ -133,7 +133,7 @@ complete -c idem -n "__fish_idem_using_subcommand status" -l exit-code -d 'End w
 complete -c idem -n "__fish_idem_using_subcommand status" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand log" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
-complete -c idem -n "__fish_idem_using_subcommand log" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand log" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand log" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand log" -l follow -d 'Then print new events as they come'
@@ -141,7 +141,7 @@ complete -c idem -n "__fish_idem_using_subcommand log" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand output" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand output" -l attempt -d 'Attempt N of the latest generation, or of G' -r
-complete -c idem -n "__fish_idem_using_subcommand output" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand output" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand output" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand output" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand output" -l stderr -d 'The standard error instead'
@@ -149,7 +149,7 @@ complete -c idem -n "__fish_idem_using_subcommand output" -l both -d 'Both strea
 complete -c idem -n "__fish_idem_using_subcommand output" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand wait" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand wait" -l wait -d 'Wait at most this long, then end with 120' -r
-complete -c idem -n "__fish_idem_using_subcommand wait" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand wait" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand wait" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand wait" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand wait" -l json -d 'Print one JSON object instead of the streams'
@@ -157,7 +157,7 @@ complete -c idem -n "__fish_idem_using_subcommand wait" -s h -l help -d 'Print h
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l stdout -d 'What a replay prints; - for stdin' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l exit-code -d 'What a replay ends with [default: 0, with --failed 1]' -r
-complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l succeeded -d 'It happened: replay it from now on'
@@ -167,7 +167,7 @@ complete -c idem -n "__fish_idem_using_subcommand resolve" -s h -l help -d 'Prin
 complete -c idem -n "__fish_idem_using_subcommand approve" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand approve" -l note -d 'Why, for the ledger' -r
 complete -c idem -n "__fish_idem_using_subcommand approve" -l generation -d 'Only this proposal, by the generation that status shows' -r
-complete -c idem -n "__fish_idem_using_subcommand approve" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand approve" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand approve" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand approve" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand approve" -l yes -d 'Do not ask: it has been looked at'
@@ -175,13 +175,13 @@ complete -c idem -n "__fish_idem_using_subcommand approve" -s h -l help -d 'Prin
 complete -c idem -n "__fish_idem_using_subcommand reject" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand reject" -l note -d 'Why, for the ledger' -r
 complete -c idem -n "__fish_idem_using_subcommand reject" -l generation -d 'Only this proposal, by the generation that status shows' -r
-complete -c idem -n "__fish_idem_using_subcommand reject" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand reject" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand reject" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand reject" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand reject" -l yes -d 'Do not ask: it has been looked at'
 complete -c idem -n "__fish_idem_using_subcommand reject" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand forget" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
-complete -c idem -n "__fish_idem_using_subcommand forget" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand forget" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand forget" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand forget" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand forget" -l force -d 'Also those that are running, unknown or held'
@@ -235,7 +235,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l lease -d 'On a server:
 complete -c idem -n "__fish_idem_using_subcommand key" -l report -d 'Write that object to a file, without the streams' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l log -d 'Append one JSON line about the decision to a file' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l on-unknown -d 'Run this when an outcome has become unknown' -r
-complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l probe-first -d 'Ask the probe even when there is no record'
@@ -253,7 +253,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -s q -l quiet -d 'Say not
 complete -c idem -n "__fish_idem_using_subcommand key" -s v -l verbose -d 'Say every decision'
 complete -c idem -n "__fish_idem_using_subcommand key" -l dry-run -d 'Explain what would be done, and do nothing'
 complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand batch" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand batch" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand batch" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand batch" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand batch" -l rotate -d 'Mint a new random name'
@@ -261,69 +261,69 @@ complete -c idem -n "__fish_idem_using_subcommand batch" -s h -l help -d 'Print 
 complete -c idem -n "__fish_idem_using_subcommand task" -l scope -d 'Name space of the key [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand task" -l retries -d 'With open: retries of all its steps together' -r
 complete -c idem -n "__fish_idem_using_subcommand task" -l deadline -d 'With open: when all of it must be over' -r
-complete -c idem -n "__fish_idem_using_subcommand task" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand task" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand task" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand task" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand task" -l json -d 'With show: print JSON'
 complete -c idem -n "__fish_idem_using_subcommand task" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l cooldown -d 'How long it then stays open [default: 30s]' -r
-complete -c idem -n "__fish_idem_using_subcommand breaker" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand breaker" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l reset -d 'Close it: let everyone in'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l trip -d 'Open it: let nobody in for a while'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand breaker" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand explain" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand explain" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand explain" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand explain" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand explain" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand stats" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
 complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only since then, by the hour, 31 days back at most' -r
-complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand stats" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand stats" -l prometheus -d 'Print metrics in the text format of Prometheus'
 complete -c idem -n "__fish_idem_using_subcommand stats" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand gc" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand gc" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand gc" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand gc" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand gc" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand gc" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand init" -l role -d 'With --print-sql: also let this role use the tables' -r
-complete -c idem -n "__fish_idem_using_subcommand init" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand init" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand init" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand init" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand init" -l print-sql -d 'Print the statements instead, for whoever may execute them'
 complete -c idem -n "__fish_idem_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand sync" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand sync" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand sync" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand sync" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand sync" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand export" -l scope -d 'Only this scope [env: IDEM_SCOPE]' -r
-complete -c idem -n "__fish_idem_using_subcommand export" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand export" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand export" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand export" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand import" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand import" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand import" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand import" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand import" -l overwrite -d 'Replace records that are there, unless they are running'
 complete -c idem -n "__fish_idem_using_subcommand import" -l json -d 'Print JSON'
 complete -c idem -n "__fish_idem_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand man" -l store -d 'The store\'s file [env: IDEM_STORE]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand man" -l store -d 'The store\'s file, or postgres://… [env: IDEM_STORE]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand man" -l config -d 'The configuration, or /dev/null for none' -r -F
 complete -c idem -n "__fish_idem_using_subcommand man" -l profile -d 'Use this profile of the configuration' -r
 complete -c idem -n "__fish_idem_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'

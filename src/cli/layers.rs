@@ -5,6 +5,7 @@ use super::options::{GLOBAL, Opt, Takes};
 use super::parse::run_options;
 use super::settings::UsageError;
 use super::words::{Words, flag, value};
+use crate::domain::secret;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -55,7 +56,8 @@ pub struct Given<'a> {
 pub struct Effective {
     /// The option's long name.
     pub option: &'static str,
-    /// Its value; `true` or `false` for an option without one. Bytes that are no UTF-8 are replaced.
+    /// Its value; `true` or `false` for an option without one. Bytes that are no UTF-8 are replaced, and
+    /// a server's password is hidden.
     pub value: String,
     /// Where it comes from.
     pub origin: String,
@@ -177,7 +179,7 @@ impl<'a> Layers<'a> {
             (on.to_string(), origin)
         } else {
             let given = self.get(option.long)?;
-            (given.value.to_string_lossy().into_owned(), given.origin)
+            (secret::hidden(&given.value.to_string_lossy()), given.origin)
         };
         Some(Effective {
             option: option.long,

@@ -399,7 +399,7 @@ pub const GLOBAL: &[Opt] = &[
     opt(
         "store",
         Takes::File("PATH"),
-        "The store: a file, or postgres://… [env: IDEM_STORE]",
+        "The store's file, or postgres://… [env: IDEM_STORE]",
     ),
     opt(
         "config",
@@ -469,7 +469,9 @@ const MORE: &[(&str, &str)] = &[
     (
         "store",
         "The default is $XDG_STATE_HOME/idem/idem.db, and\n\
-         ~/.local/state/idem/idem.db without that variable.",
+         ~/.local/state/idem/idem.db without that variable. A server's\n\
+         password belongs in ~/.pgpass or IDEM_STORE: what is typed here\n\
+         can be seen by others for a moment.",
     ),
     (
         "config",

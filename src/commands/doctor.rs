@@ -1,5 +1,8 @@
 //! `idem doctor`.
 
+#[cfg(feature = "postgres")]
+mod server;
+
 use super::context::{Context, Opened};
 use super::stats;
 use crate::cli::quote;
@@ -92,9 +95,10 @@ impl Findings {
         });
     }
 
-    fn failed(&mut self, error: &str) {
+    /// An error whose text says what to do.
+    fn failed(&mut self, check: &'static str, error: &str) {
         let (what, remedy) = split_remedy(error);
-        self.add("store", Level::Problem, what, remedy);
+        self.add(check, Level::Problem, what, remedy);
     }
 
     fn healthy(&self) -> bool {
@@ -136,11 +140,34 @@ impl Findings {
 pub fn run(words: &Words) -> Result<i32> {
     let context = Context::new(words)?;
     let mut findings = Findings::default();
+    look(&mut findings, &context);
+    print(match flag(words, "json") {
+        true => format!("{}\n", findings.to_json(&context.location)),
+        false => findings.told(),
+    })?;
+    Ok(i32::from(!findings.healthy()))
+}
+
+/// Looks at everything that there is.
+fn look(findings: &mut Findings, context: &Context) {
+    #[cfg(feature = "postgres")]
+    if let Location::Server(place) = &context.location {
+        if server::examine(findings, place) {
+            open(findings, context);
+        }
+        server::waiting(findings, place);
+        return;
+    }
+    open(findings, context);
+}
+
+/// Opens the store and looks at what is in it.
+fn open(findings: &mut Findings, context: &Context) {
     match context.read() {
         Ok(Some(mut opened)) => {
             findings.fine("store", format!("{} can be opened", context.location));
-            if let Err(error) = examine(&mut findings, &context, &mut opened) {
-                findings.failed(&error.to_string());
+            if let Err(error) = examine(findings, context, &mut opened) {
+                findings.failed("store", &error.to_string());
             }
         }
         Ok(None) => {
@@ -148,16 +175,10 @@ pub fn run(words: &Words) -> Result<i32> {
                 "store",
                 format!("there is none at {} yet", context.location),
             );
-            place(&mut findings, nearest_directory(context.location.path()));
+            place(findings, nearest_directory(context.location.path()));
         }
-        // The text of a failure says what to do already.
-        Err(error) => findings.failed(&error.to_string()),
+        Err(error) => findings.failed("store", &error.to_string()),
     }
-    print(match flag(words, "json") {
-        true => format!("{}\n", findings.to_json(&context.location)),
-        false => findings.told(),
-    })?;
-    Ok(i32::from(!findings.healthy()))
 }
 
 fn split_remedy(text: &str) -> (String, Option<String>) {
@@ -175,7 +196,7 @@ fn nearest_directory(path: &Path) -> &Path {
 
 fn examine(findings: &mut Findings, context: &Context, opened: &mut Opened) -> Result<()> {
     let paths = opened.any().paths().clone();
-    place(findings, paths.directory());
+    place(findings, nearest_directory(&paths.db));
     for path in [&paths.db, &paths.locks, &paths.wal(), &paths.counts()] {
         permissions(findings, path);
     }

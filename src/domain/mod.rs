@@ -15,6 +15,7 @@ pub mod owner;
 pub mod period;
 pub mod program;
 pub mod record;
+pub mod secret;
 pub mod tally;
 pub mod template;
 pub mod time;

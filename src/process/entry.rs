@@ -7,10 +7,12 @@ use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use libc::{c_char, c_int};
 
+use super::arguments;
 use super::signal::{Disposition, SignalSet, set_disposition};
 
 /// The highest signal number of Linux.
@@ -39,6 +41,9 @@ static STATE: EntryState = EntryState {
     mask: AtomicU64::new(0),
 };
 
+/// The arguments, where not all of them are still in their place.
+static TYPED: OnceLock<Vec<OsString>> = OnceLock::new();
+
 // The C library calls every function of this section before main, and Rust's runtime starts in main.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -58,7 +63,8 @@ extern "C" fn record() {
 
 /// Does what idem needs of Rust's runtime. All that the runtime would do besides is to read the bounds of
 /// the stack from `/proc` and to install handlers that tell of its overflow, and every replay would wait
-/// for that. Returns the arguments after the program's name. Fails if a closed descriptor among 0–2 cannot be filled, since the next file opened
+/// for that. Returns the arguments after the program's name; the passwords in them are hidden from others.
+/// Fails if a closed descriptor among 0–2 cannot be filled, since the next file opened
 /// would take its place.
 ///
 /// # Safety
@@ -76,12 +82,31 @@ pub unsafe fn begin(argc: c_int, argv: *const *const c_char) -> io::Result<Vec<O
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let count = usize::try_from(argc).unwrap_or(0);
-    let argument = |number| {
-        // SAFETY: the caller promises so many strings.
-        let bytes = unsafe { CStr::from_ptr(*argv.add(number)) }.to_bytes();
-        OsStr::from_bytes(bytes).to_owned()
-    };
-    Ok((1..count).map(argument).collect())
+    let mut hidden = false;
+    let mut typed: Vec<OsString> = (0..count)
+        .map(|number| {
+            // SAFETY: the caller promises so many strings.
+            let argument = unsafe { *argv.add(number) };
+            // SAFETY: as above.
+            let bytes = unsafe { CStr::from_ptr(argument) }.to_bytes();
+            let copy = OsStr::from_bytes(bytes).to_owned();
+            // SAFETY: the system lets a program write it; whoever reads it after this uses the copies.
+            hidden |= unsafe { arguments::hide_password(argument) };
+            copy
+        })
+        .collect();
+    if hidden {
+        let _ = TYPED.set(typed.clone());
+    }
+    Ok(typed.split_off(count.min(1)))
+}
+
+/// The arguments as they were typed, the program's name first.
+pub fn typed() -> Vec<OsString> {
+    match TYPED.get() {
+        Some(typed) => typed.clone(),
+        None => std::env::args_os().collect(),
+    }
 }
 
 /// Whether the descriptor is closed now. Async-signal-safe.

@@ -4,6 +4,7 @@
 //! The program has one thread whenever it forks. Everything between a fork and an exec is prepared
 //! before the fork and calls nothing that is not async-signal-safe, signal-safety(7).
 
+mod arguments;
 pub mod child;
 pub mod clock;
 pub mod counts;

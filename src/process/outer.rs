@@ -1,5 +1,6 @@
 //! What a call below another one tells it, by the file that `IDEM_CONTROL` names.
 
+use super::entry;
 use crate::domain::outcome::Class;
 use crate::engine::environment::{Ancestor, CONTROL};
 use crate::policy::nested::{self, Inner};
@@ -15,7 +16,8 @@ pub fn tell(ancestry: &[Ancestor], inner: Inner) {
     let Some(path) = std::env::var_os(CONTROL) else {
         return;
     };
-    let argv: Vec<Vec<u8>> = std::env::args_os().map(OsStringExt::into_vec).collect();
+    let typed = entry::typed().into_iter();
+    let argv: Vec<Vec<u8>> = typed.map(OsStringExt::into_vec).collect();
     let line = inner.line(&nested::command(&argv));
     let file = OpenOptions::new().append(true).create(true).open(path);
     if let Ok(mut file) = file {

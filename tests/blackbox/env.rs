@@ -61,14 +61,18 @@ impl TestEnv {
 
     /// Puts a directory in front of the search path.
     pub fn prepend_path(&mut self, directory: &Path) {
-        for (name, value) in &mut self.vars {
-            if name == "PATH" {
-                let mut path = directory.as_os_str().to_owned();
-                path.push(":");
-                path.push(&value);
-                *value = path;
-            }
-        }
+        let old = self.vars.iter().find(|(name, _)| name == "PATH");
+        let old = old.map(|(_, value)| value.clone()).unwrap_or_default();
+        let mut path = directory.as_os_str().to_owned();
+        path.push(":");
+        path.push(&old);
+        self.set("PATH", path);
+    }
+
+    /// Gives every command this variable.
+    pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.vars.retain(|(known, _)| known != name);
+        self.vars.push((name.into(), value.into()));
     }
 
     /// The private home; every process of this test has it in its environment.

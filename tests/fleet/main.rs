@@ -1,6 +1,6 @@
-//! Several machines and one server, and everything that can go wrong between them: real servers, a proxy
-//! that cuts, holds and delays at every message, and hosts that do not see each other's processes. What is
-//! checked is always what the commands did: each appends a line where it runs.
+//! Several machines and one server: all verbs, and everything that can go wrong between them. Real servers,
+//! a proxy that cuts, holds and delays at every message, and hosts that do not see each other's processes.
+//! What is checked is always what the commands did: each appends a line where it runs.
 #![cfg(feature = "postgres")]
 
 // The tools of the black-box tests; each binary uses what it needs of them.
@@ -18,9 +18,15 @@ mod servers;
 
 mod away;
 mod crowd;
+mod doctor;
 mod failover;
 mod guards;
+mod host;
+mod hosts;
 mod leases;
 mod proxy;
+mod secrets;
 mod steps;
+mod transfer;
+mod verbs;
 mod world;

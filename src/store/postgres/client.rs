@@ -130,6 +130,11 @@ impl Client {
         self.wire.as_ref().is_some_and(Wire::is_tls)
     }
 
+    /// The number of the server's process, as the connection was told it: a pooler gives one of its own.
+    pub fn process(&self) -> Option<i32> {
+        self.session.key.map(|(process, _)| process)
+    }
+
     /// What cancels the statement that this connection executes, from elsewhere. None where the server
     /// gave no key.
     pub fn cancel_token(&self) -> Option<CancelToken> {

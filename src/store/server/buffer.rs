@@ -36,6 +36,8 @@ pub struct Buffer<'s> {
     outputs: Vec<Part>,
     events: Vec<(OpName, Generation, NewEvent)>,
     guards: Vec<Guard>,
+    /// Why a guard could not be read: whoever asked for it can only pass on that it was so.
+    fault: Option<Fault>,
 }
 
 /// The record as it was read.
@@ -44,6 +46,8 @@ struct Found {
     /// None where there was none.
     version: Option<i64>,
     has_outputs: bool,
+    /// The claim that runs, which may hold permits.
+    running: Option<Nonce>,
 }
 
 /// What becomes of the record.
@@ -91,7 +95,13 @@ impl<'s> Buffer<'s> {
             outputs: Vec::new(),
             events: Vec::new(),
             guards: Vec::new(),
+            fault: None,
         }
+    }
+
+    /// Why nothing can come of it, if a guard could not be read.
+    pub fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
     }
 
     /// The version that every row gets which this transaction writes.
@@ -102,6 +112,7 @@ impl<'s> Buffer<'s> {
     /// Writes everything. Nothing of it has happened after an error, unless the connection was lost.
     pub fn commit(&mut self) -> Tried<Applied> {
         let guards: Vec<&Guard> = self.guards.iter().filter(|guard| guard.changed).collect();
+        let freed = self.freed().copied();
         let sql = self.sql();
         let sql = self.store.within(&sql);
         let record = match &self.operation {
@@ -188,6 +199,7 @@ impl<'s> Buffer<'s> {
             ),
             Param::TextArray(states.iter().map(|state| state.as_deref()).collect()),
             Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
+            Param::Bytes(freed.as_ref().map(|nonce| &nonce.0[..])),
         ];
         let (written, confirmed) =
             self.store
@@ -213,7 +225,20 @@ impl<'s> Buffer<'s> {
             None => NOTHING,
         };
         let durable = durable(3);
-        format!("WITH {durable}, op AS ({operation}){REST}")
+        let freed = self.freed().map_or("", |_| FREED);
+        format!("WITH {durable}, op AS ({operation}){freed}{REST}")
+    }
+
+    /// The claim that runs no more with this transaction.
+    fn freed(&self) -> Option<&Nonce> {
+        let running = self.found.as_ref()?.running.as_ref()?;
+        let goes_on = match self.operation.as_ref()? {
+            Write::Insert(stored) | Write::Update(stored) => {
+                stored.record.state == State::Running && stored.record.nonce == *running
+            }
+            Write::Delete => false,
+        };
+        (!goes_on).then_some(running)
     }
 
     /// Whether the last statement took place whose reply was lost. Asked over another connection.
@@ -251,15 +276,12 @@ fn attempt(event: &NewEvent) -> Option<i32> {
 
 /// How the commit waits, by the parameter of this number. A role or database may be set to lose its latest
 /// commits in a crash; a claim that is lost would be made again. It counts where a statement reads from it.
-///
-/// The transaction's number is taken before anything else: whoever reads the ledger then knows of every
-/// transaction that has drawn a position in it.
 pub fn durable(parameter: u32) -> String {
     format!(
         "durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
          CASE WHEN NOT ${parameter} THEN 'off' \
          WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' \
-         ELSE current_setting('synchronous_commit') END, true), txid_current())"
+         ELSE current_setting('synchronous_commit') END, true))"
     )
 }
 
@@ -277,6 +299,10 @@ const DELETE: &str = "DELETE FROM @operation USING durable \
     WHERE scope = $1 AND key = $2 AND version = $5 RETURNING 1";
 
 const NOTHING: &str = "SELECT 1 FROM durable";
+
+/// The permits of a claim end with it.
+const FREED: &str =
+    ", freed AS (DELETE FROM @permit WHERE nonce = $30 AND EXISTS (SELECT FROM op))";
 
 /// Everything else happens only if the record was still the one that was read. A guard that has changed
 /// undoes all of it, with an error that nothing else here can raise.
@@ -318,10 +344,13 @@ impl Tx for Buffer<'_> {
             Some(found) => (Some(found.stored), Some(found.version), found.has_outputs),
             None => (None, None, false),
         };
+        let record = stored.as_ref().map(|stored| &stored.record);
+        let running = record.filter(|record| record.state == State::Running);
         self.found = Some(Found {
             name: name.clone(),
             version,
             has_outputs,
+            running: running.map(|record| record.nonce),
         });
         Ok(stored)
     }
@@ -406,8 +435,14 @@ impl Guards for Buffer<'_> {
         if let Some(guard) = self.guards.iter().find(known) {
             return Ok(guard.state.clone());
         }
-        let read = self.store.read_guard(kind, name);
-        let (state, version) = read.map_err(|fault| fault.tell(self.store.place()))?;
+        let (state, version) = match self.store.read_guard(kind, name) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.fault = Some(fault);
+                let text = format!("{} could not be asked", self.store.place());
+                return Err(StoreError::Unreachable(text));
+            }
+        };
         self.guards.push(Guard {
             kind,
             name: name.to_owned(),

@@ -71,14 +71,16 @@ fn is_going_away(error: &PgError) -> bool {
     )
 }
 
+/// Whether the server has undone a statement for the sake of another one: the same may succeed at once.
+pub fn is_collision(error: &PgError) -> bool {
+    matches!(error.sqlstate(), Some("40001" | "40P01"))
+}
+
 /// Whether two transactions stood in each other's way, so that the same may succeed at once.
 pub fn is_conflict(error: &PgError) -> bool {
     // Division by zero is how a statement undoes itself where a guard has changed; 57014 is one that
     // somebody cancelled.
-    matches!(
-        error.sqlstate(),
-        Some("40001" | "40P01" | "22012" | "23505" | "57014")
-    )
+    is_collision(error) || matches!(error.sqlstate(), Some("22012" | "23505" | "57014"))
 }
 
 fn tell_error(error: &PgError, place: &str) -> StoreError {

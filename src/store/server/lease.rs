@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A lease is renewed this often during its length, so that two renewals may be lost.
-const RENEWALS_A_LEASE: u32 = 3;
+pub const RENEWALS_A_LEASE: u32 = 3;
 
 /// The pause after a renewal that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -7,6 +7,7 @@
 mod body;
 mod buffer;
 mod fault;
+mod health;
 mod lease;
 mod output;
 mod pending;
@@ -17,6 +18,8 @@ mod rows;
 mod schema;
 mod write;
 
+pub use health::{Health, OLDEST_VERSION};
+pub use lease::RENEWALS_A_LEASE;
 pub use schema::{grants, known as newest, script};
 
 use crate::domain::name::{Generation, Nonce, OpName, Scope};
@@ -74,8 +77,6 @@ pub struct ServerStore {
     until: Instant,
     /// Until when settling is tried, if the call has a deadline.
     deadline: Option<Instant>,
-    /// A permit of a bulkhead was taken.
-    holds_permit: bool,
     heart: Option<Heart>,
     /// When the server was last asked for what it then acknowledged: the claim, or its renewal.
     held_at: Duration,
@@ -103,7 +104,6 @@ impl ServerStore {
             client: None,
             until: Instant::now(),
             deadline: None,
-            holds_permit: false,
             heart: None,
             held_at: Duration::ZERO,
             uploaded: HashSet::new(),
@@ -250,7 +250,7 @@ impl ServerStore {
         self.client.as_mut().ok_or(Fault::Damaged("no connection"))
     }
 
-    /// Reads. A connection that is gone is made anew, since a read can be repeated.
+    /// Reads, or makes a change that can be repeated. A connection that is gone is made anew.
     fn ask(&mut self, sql: &str, params: &[Param<'_>]) -> Tried<Rows> {
         loop {
             match self.query(sql, params) {
@@ -260,6 +260,9 @@ impl ServerStore {
                         return Err(fault);
                     }
                 }
+                // Under a stricter isolation than the usual one, and in a deadlock.
+                Err(Fault::Pg(error))
+                    if fault::is_collision(&error) && Instant::now() < self.until => {}
                 rows => return rows,
             }
         }

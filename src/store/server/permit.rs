@@ -53,9 +53,7 @@ impl ServerStore {
             Param::Bytes(Some(&wish.nonce.0)),
             Param::Float8(Some(self.lease_seconds())),
         ];
-        let taken = !self.ask(&sql, &params)?.is_empty();
-        self.holds_permit |= taken;
-        Ok(taken)
+        Ok(!self.ask(&sql, &params)?.is_empty())
     }
 
     fn taken_permits(&mut self, bulkhead: &str, permits: i32) -> Tried<u32> {
@@ -73,11 +71,9 @@ impl ServerStore {
         Ok(permits.saturating_sub(self.taken_permits(bulkhead, slots)?))
     }
 
-    /// Gives back what a claim holds.
+    /// Gives back what was taken for a claim that was not made; that of one that was ends with it.
     pub(super) fn drop_permit(&mut self, nonce: &Nonce) -> Tried<()> {
         let sql = self.within("DELETE FROM @permit WHERE nonce = $1");
-        self.ask(&sql, &[Param::Bytes(Some(&nonce.0))])?;
-        self.holds_permit = false;
-        Ok(())
+        self.ask(&sql, &[Param::Bytes(Some(&nonce.0))]).map(drop)
     }
 }

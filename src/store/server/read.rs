@@ -28,15 +28,6 @@ const LINE_ON_ITS_WAY: f64 = 30.0;
 const LOOKS_AT_A_GAP: u32 = 10;
 const GAP_PAUSE: Duration = Duration::from_millis(5);
 
-/// A part of the ledger as one look has it.
-struct Lines {
-    events: Vec<Event>,
-    /// The first that comes after a gap and was put there lately.
-    after_gap: Option<usize>,
-    /// The transactions that were open.
-    open: Vec<i64>,
-}
-
 impl ServerStore {
     pub(super) fn find_record(&mut self, name: &OpName) -> Tried<Option<Record>> {
         let sql = self.within(&format!(
@@ -237,8 +228,9 @@ impl ServerStore {
     /// A part of the ledger, oldest first.
     ///
     /// Positions are given out before their lines can be seen, so that a later line can be there before an
-    /// earlier one. Whoever goes on from a position must not pass over that one: what comes after a gap is
-    /// held back while a transaction is open that could fill it, or until it is clearly too late for that.
+    /// earlier one. Whoever goes on from a position must not pass over that one. So what comes after a gap
+    /// is held back while somebody writes to the ledger, or until it is clearly too late for that. Where
+    /// nobody does any more, whatever was on its way at the first look is there at a second.
     /// The lines of one operation are written one after the other.
     pub(super) fn read_events(
         &mut self,
@@ -248,27 +240,36 @@ impl ServerStore {
     ) -> Tried<Vec<Event>> {
         let mut looks = 0;
         loop {
-            let mut lines = self.read_lines(name, after_id, limit)?;
-            let Some(gap) = lines.after_gap.filter(|_| name.is_none()) else {
-                return Ok(lines.events);
+            let (mut events, gap) = self.read_lines(name, after_id, limit)?;
+            let (Some(gap), Some(last)) = (gap.filter(|_| name.is_none()), events.last()) else {
+                return Ok(events);
             };
-            if !self.can_fill(&lines.open)? {
-                return Ok(lines.events);
+            if !self.is_written_to()? {
+                let last = last.id;
+                (events, _) = self.read_lines(name, after_id, limit)?;
+                events.retain(|event| event.id <= last);
+                return Ok(events);
             }
             looks += 1;
             if looks > LOOKS_AT_A_GAP {
-                lines.events.truncate(gap);
-                return Ok(lines.events);
+                events.truncate(gap);
+                return Ok(events);
             }
             std::thread::sleep(GAP_PAUSE);
         }
     }
 
-    fn read_lines(&mut self, name: Option<&OpName>, after_id: i64, limit: u32) -> Tried<Lines> {
+    /// Lines as one look has them, and the number of the first that comes after a gap and was put there
+    /// lately.
+    fn read_lines(
+        &mut self,
+        name: Option<&OpName>,
+        after_id: i64,
+        limit: u32,
+    ) -> Tried<(Vec<Event>, Option<usize>)> {
         let sql = self.within(
             "SELECT id, at, scope, key, generation, kind, attempt, detail, \
-               put_at > clock_timestamp() - make_interval(secs => $5), \
-               (SELECT coalesce(array_agg(x), '{}') FROM txid_snapshot_xip(txid_current_snapshot()) AS x) \
+               put_at > clock_timestamp() - make_interval(secs => $5) \
              FROM @event WHERE id > $1 AND ($3 IS NULL OR scope = $3) AND ($4 IS NULL OR key = $4) \
              ORDER BY id LIMIT $2",
         );
@@ -280,43 +281,29 @@ impl ServerStore {
             Param::Float8(Some(LINE_ON_ITS_WAY)),
         ];
         let rows = self.ask(&sql, &params)?;
-        let mut lines = Lines {
-            events: Vec::new(),
-            after_gap: None,
-            open: rows.first().map_or(Ok(Vec::new()), |row| row.get(9))?,
-        };
+        let (mut events, mut gap) = (Vec::new(), None);
         let mut previous = after_id;
         for (number, row) in rows.iter().enumerate() {
             let event = read_event(&row)?;
-            let late: bool = row.get(8)?;
-            if event.id != previous + 1 && late && lines.after_gap.is_none() {
-                lines.after_gap = Some(number);
+            let lately: bool = row.get(8)?;
+            if event.id != previous + 1 && lately && gap.is_none() {
+                gap = Some(number);
             }
             previous = event.id;
-            lines.events.push(event);
+            events.push(event);
         }
-        Ok(lines)
+        Ok((events, gap))
     }
 
-    /// Whether one of these transactions, which were open at a look at the ledger, may have written to it:
-    /// it has ended since, or it holds the lock that writers of the table hold.
-    fn can_fill(&mut self, open: &[i64]) -> Tried<bool> {
-        if open.is_empty() {
-            return Ok(false);
-        }
-        // A transaction's number is longer than the one that its lock has.
-        let sql = "SELECT EXISTS (SELECT FROM unnest($1) AS open(xid) \
-            LEFT JOIN pg_locks AS own ON own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' \
-              AND own.transactionid::text::bigint = open.xid % 4294967296 \
-            WHERE own.pid IS NULL OR EXISTS (SELECT FROM pg_locks AS held \
-              WHERE held.pid = own.pid AND held.locktype = 'relation' AND held.relation = $2::regclass \
-              AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())))";
+    /// Whether somebody's transaction has written to the ledger and is open. It holds this lock from before
+    /// it draws a position until its lines can be seen. (A snapshot does not tell of all that are open.)
+    fn is_written_to(&mut self) -> Tried<bool> {
+        let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' \
+            AND mode = 'RowExclusiveLock' AND relation = $1::regclass \
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+            AND pid IS DISTINCT FROM pg_backend_pid())";
         let table = self.within("@event");
-        let open = Param::Int8Array(open.iter().map(|xid| Some(*xid)).collect());
-        Ok(self
-            .ask(sql, &[open, table.as_str().into()])?
-            .only()?
-            .get(0)?)
+        Ok(self.ask(sql, &[table.as_str().into()])?.only()?.get(0)?)
     }
 
     /// How a generation ended, by the ledger: the last line counts, since a late result comes after the

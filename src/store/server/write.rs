@@ -74,7 +74,11 @@ impl ServerStore {
                 applied,
                 asked_again,
             };
-            let value = match body(&mut buffer) {
+            let decided = body(&mut buffer);
+            if let Some(fault) = buffer.take_fault() {
+                return Err(fault);
+            }
+            let value = match decided {
                 Ok(End::Rollback(value)) => return Ok(done(value, Applied::Kept, false)),
                 Ok(End::Commit(value)) => value,
                 // It was still on its way when it was asked after.
@@ -261,14 +265,10 @@ impl ServerStore {
         // The lease is kept up until here: others must not take a slow upload for an end.
         self.heart = None;
         match done {
-            Ok(fenced) => {
-                if self.holds_permit {
-                    // One that stays runs out with its lease.
-                    let _ = self.drop_permit(&claim.nonce);
-                }
-                Ok(fenced)
-            }
+            Ok(fenced) => Ok(fenced),
             Err(fault) => {
+                // What the caller's own part refuses is no matter of the server's.
+                refused &= matches!(fault, Fault::Told(_));
                 let why = fault.tell(self.place());
                 let fails = match &why {
                     // A guard that could not be asked has refused nothing.

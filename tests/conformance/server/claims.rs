@@ -10,8 +10,11 @@ use idem::domain::outcome::State;
 use idem::domain::record::Record;
 use idem::domain::time::{Stamp, Ttl};
 use idem::engine::event::EventKind;
-use idem::engine::store::{Claimed, Claiming, Fenced, NewClaim, Store};
+use idem::engine::store::{
+    Claimed, Claiming, Fenced, Filter, GuardKind, NewClaim, PermitWish, Store,
+};
 use idem::store::server::ServerStore;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
@@ -106,6 +109,50 @@ fn one_of_sixteen_clients_wins_each_of_300_keys() {
     for (key, nonce) in winners {
         assert_eq!(found(&mut store, &key).nonce, nonce, "{key}");
     }
+}
+
+#[test]
+fn a_role_with_the_strictest_isolation_gets_no_errors() {
+    let Some(place) = direct() else { return };
+    place.server_place();
+    let url = format!(
+        "{}&options=-c%20default_transaction_isolation%3Dserializable",
+        place.url()
+    );
+    let strict = server_place(&url, &place.paths().db);
+    let now = stamp(5_000);
+    let client = |n: usize| {
+        let mut store = ServerStore::open(&strict).unwrap();
+        let mut won = 0;
+        for key in 0..20 {
+            won += usize::from(take_what_is_free(&mut store, &format!("k{key}"), &now).is_some());
+            store
+                .with_guards(&mut |guards| {
+                    let count = guards.guard(GuardKind::Counter, "n")?;
+                    let next = count.and_then(|n| n.as_i64()).unwrap_or(0) + 1;
+                    guards.set_guard(GuardKind::Counter, "n", Some(json!(next)))
+                })
+                .unwrap();
+            store.names(&Filter::default()).unwrap();
+            store.events(None, 0, 50).unwrap();
+            let bulkhead = PermitWish {
+                bulkhead: "b",
+                permits: 2,
+                auxiliary: false,
+                nonce: nonce(u8::try_from(n).unwrap()),
+            };
+            store.permit(&bulkhead).unwrap();
+        }
+        won
+    };
+    let won: usize = thread::scope(|scope| {
+        let client = &client;
+        let clients: Vec<_> = (0..8).map(|n| scope.spawn(move || client(n))).collect();
+        clients.into_iter().map(|c| c.join().unwrap()).sum()
+    });
+    assert_eq!(won, 20);
+    let counters = place.connect().list_guards(GuardKind::Counter).unwrap();
+    assert_eq!(counters, [("n".to_owned(), json!(160))]);
 }
 
 #[test]

@@ -102,21 +102,31 @@ fn a_permit_whose_holder_is_gone_runs_out() {
 #[test]
 fn the_end_of_a_claim_gives_its_permit_back() {
     let Some(place) = direct() else { return };
-    let mut store = place.connect();
-    let one = PermitWish {
+    let one = |n| PermitWish {
         permits: 1,
-        ..wish(nonce(1))
+        ..wish(nonce(n))
     };
-    assert!(takes(&mut store, &one));
-    let id = claim(&mut store, "k", 1);
-    let next = PermitWish {
-        nonce: nonce(2),
-        ..one
-    };
-    let mut other = place.connect();
-    assert!(!takes(&mut other, &next));
-    settle(&mut store, &id, State::Succeeded);
-    assert!(takes(&mut other, &next));
+    let ends: [fn(&mut dyn Store); 5] = [
+        |store| {
+            let id = id_of(&found(store, "k"));
+            settle(store, &id, State::Succeeded);
+        },
+        |store| drop(change(store, "k", owner_lost())),
+        |store| drop(change(store, "k", resolution(7, State::Failed))),
+        |store| drop(change(store, "k", forget())),
+        |store| drop(claim(store, "k", 8)),
+    ];
+    for end in ends {
+        let (mut store, mut other) = (place.connect(), place.connect());
+        assert!(takes(&mut store, &one(1)));
+        let id = claim(&mut store, "k", 1);
+        store.step(&id, &step(None)).unwrap();
+        assert!(!takes(&mut other, &one(2)));
+        end(&mut store);
+        assert!(takes(&mut other, &one(2)));
+        other.give_back_permit(&nonce(2)).unwrap();
+        change(&mut store, "k", forget());
+    }
 }
 
 #[test]
