@@ -3,9 +3,11 @@
 #![no_main]
 
 use idem::domain::outcome::Exit;
+use idem::domain::time::UnixMs;
 use idem::policy::classify::{Classifier, TOOLS};
 use idem::policy::conditions::Stream;
-use idem::policy::patterns::{Rules, Scanner};
+use idem::policy::outcome::Rules;
+use idem::policy::patterns::Scanner;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -34,7 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let seen = scanner.finish();
         let evidence = seen.evidence.expect("a collector was given");
-        let verdict = classifier.verdict(Exit::Code(i32::from(*exit)), &evidence, &|_| None);
+        let (exit, now) = (Exit::Code(i32::from(*exit)), UnixMs(0));
+        let verdict = classifier.verdict(exit, &evidence, &|_| None, now);
         format!("{verdict:?}")
     };
     let (first, second) = output.split_at(usize::from(*cut).min(output.len()));

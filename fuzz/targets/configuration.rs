@@ -6,9 +6,9 @@ use idem::cli::config::Config;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(config) = Config::of_text("config.toml", text, None) {
+    if let Ok(config) = Config::parse("config.toml".into(), text, None, None) {
         for profile in config.profiles() {
-            let _ = Config::of_text("config.toml", text, Some(profile.to_owned()));
+            let _ = Config::parse("config.toml".into(), text, None, Some(profile.to_owned()));
         }
     }
 });

@@ -85,7 +85,8 @@ impl Config {
         }
     }
 
-    fn parse(
+    /// Understands the text of a file at that path; `~` stands for `home`.
+    pub fn parse(
         path: PathBuf,
         text: &str,
         home: Option<&OsStr>,
