@@ -17,8 +17,9 @@ const STAT_BYTES: usize = 1024;
 /// How often a listing is taken again because processes came and went while it was taken.
 const LISTINGS: usize = 4;
 
-/// How often the environment of a process that executes something is read, and the pause in between.
-const EXEC_LOOKS: usize = 20;
+/// How often the environment of a process that executes something is read, and the pause in between. On a
+/// loaded machine one exec can take long.
+const EXEC_LOOKS: usize = 200;
 const EXEC_LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// `PF_KTHREAD` of the kernel's `sched.h`.

@@ -116,11 +116,8 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 pub fn signal_eventfd(fd: BorrowedFd<'_>) -> io::Result<()> {
     let one = 1_u64;
     // SAFETY: the kernel reads exactly the eight bytes of `one`.
-    let written = unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
-    if written < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    let write = || unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) as c_int };
+    uninterrupted(write).map(drop)
 }
 
 /// A descriptor for a process, readable once it has ended, pidfd_open(2). The PID can have been reused
