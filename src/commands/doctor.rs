@@ -175,7 +175,8 @@ fn open(findings: &mut Findings, context: &Context) {
                 "store",
                 format!("there is none at {} yet", context.location),
             );
-            place(findings, nearest_directory(context.location.path()));
+            let nearest = nearest_directory(context.location.path());
+            place(findings, nearest, &context.location);
         }
         Err(error) => findings.failed("store", &error.to_string()),
     }
@@ -196,7 +197,7 @@ fn nearest_directory(path: &Path) -> &Path {
 
 fn examine(findings: &mut Findings, context: &Context, opened: &mut Opened) -> Result<()> {
     let paths = opened.any().paths().clone();
-    place(findings, nearest_directory(&paths.db));
+    place(findings, nearest_directory(&paths.db), &context.location);
     for path in [&paths.db, &paths.locks, &paths.wal(), &paths.counts()] {
         permissions(findings, path);
     }
@@ -208,8 +209,13 @@ fn examine(findings: &mut Findings, context: &Context, opened: &mut Opened) -> R
     operations(findings, context, opened)
 }
 
-fn place(findings: &mut Findings, directory: &Path) {
+fn place(findings: &mut Findings, directory: &Path, location: &Location) {
     let shown = directory.display();
+    // A server's store keeps the locks of this machine and what waits for the server here.
+    let way = match location.is_shared() {
+        true => "XDG_STATE_HOME",
+        false => "--store or IDEM_STORE",
+    };
     let found = match filesystem::of(directory) {
         Ok(found) => found,
         Err(error) => {
@@ -223,13 +229,13 @@ fn place(findings: &mut Findings, directory: &Path) {
         findings.problem(
             "file system",
             format!("{shown} is on {name}, where locks and shared memory may not hold"),
-            "put the store on a local disk with --store or IDEM_STORE",
+            format!("put the store on a local disk with {way}"),
         );
     } else if found.volatile {
         findings.note(
             "file system",
             format!("{shown} is on {name}, which is empty after the next start"),
-            "put the store on a disk with --store or IDEM_STORE if results must outlive it",
+            format!("put the store on a disk with {way} if results must outlive it"),
         );
     } else {
         findings.fine("file system", format!("{shown} is on {name}"));
