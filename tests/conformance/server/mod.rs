@@ -10,5 +10,6 @@ mod lost_replies;
 mod permits;
 mod proxy;
 mod schema;
+mod waiting;
 
 pub use place::open;
