@@ -70,7 +70,7 @@ pub fn state_directory(layers: &Layers<'_>) -> Result<PathBuf, UsageError> {
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     match state {
         Some(state) => Ok(state.join("idem")),
-        None => Err("HOME is not set, so there is no place for the store; name one with --store or IDEM_STORE".to_owned()),
+        None => Err("HOME is not set, so there is no place for the store's files; set it or XDG_STATE_HOME, or name a file with --store or IDEM_STORE".to_owned()),
     }
 }
 

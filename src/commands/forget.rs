@@ -19,8 +19,13 @@ pub fn run(words: &Words) -> Result<i32> {
     let context = Context::new(words)?;
     let arguments = words.all("key");
     // All of them are read before anything is deleted.
-    for argument in arguments.iter().filter(|argument| !is_glob(argument)) {
-        key(argument)?;
+    for argument in arguments {
+        match key(argument) {
+            // Fails where a scope is needed.
+            Ok(key) => drop(context.name(key)?),
+            Err(error) if !is_glob(argument) => return Err(error),
+            Err(_) => {}
+        }
     }
     let mut told = Told::default();
     let mut names = Vec::new();

@@ -479,8 +479,8 @@ pub trait Store {
     }
 
     /// Ends an execution durably. Fenced: generation and nonce match and the state is running or
-    /// unknown. Repeating one's own settle is `Done` and changes nothing. `guards` runs in the same
-    /// transaction, only if the fence let it through. The `settled` event (added if it is missing) gets
+    /// unknown. Repeating one's own settle is `Done` and changes nothing, also after the record has moved
+    /// on. `guards` runs in the same transaction, only if the fence let it through. The `settled` event (added if it is missing) gets
     /// what [`Store::past_result`] tells; a superseded settle leaves a `superseded` event instead.
     /// A store on a server that is away tries for a while, and then may defer it, without its guards.
     fn settle(

@@ -26,7 +26,7 @@ use crate::domain::time::BootId;
 /// length behind.
 pub fn observe(owner: &OwnerRef, lock_path: &Path, skip: &HashSet<i32>) -> Liveness {
     if let Some(lease) = owner.lease
-        && rebooted_since(&owner.boot_id)
+        && !is_of_this_boot(&owner.boot_id)
     {
         return by_lease(lease);
     }
@@ -44,7 +44,7 @@ pub fn is_elsewhere(owner: &OwnerRef, lock_path: &Path) -> bool {
         Ok(seen) => seen == Liveness::OutOfSight,
         Err(_) => true,
     };
-    owner.lease.is_some() && (rebooted_since(&owner.boot_id) || out_of_sight())
+    owner.lease.is_some() && (!is_of_this_boot(&owner.boot_id) || out_of_sight())
 }
 
 fn by_lease(lease: Lease) -> Liveness {
@@ -106,6 +106,12 @@ fn tree(pids: Vec<i32>) -> Liveness {
     } else {
         Liveness::TreeAlive { pids }
     }
+}
+
+/// Whether this machine's kernel can know of an owner that may be anywhere. In doubt it does not: lock
+/// files, PIDs and namespaces of different machines have the same numbers.
+fn is_of_this_boot(recorded: &BootId) -> bool {
+    recorded == clock::boot_id()
 }
 
 /// Two boots are told apart only if the kernel named both.

@@ -125,6 +125,20 @@ pub fn a_forgotten_claim_settles_nothing(place: &dyn Place) {
     assert_eq!(settle(&mut *store, &new, State::Succeeded), Fenced::Done);
 }
 
+pub fn a_settle_that_took_place_has_not_come_too_late(place: &dyn Place) {
+    let mut store = place.open();
+    let old = claim(&mut *store, "k", 1);
+    assert_eq!(settle(&mut *store, &old, State::Failed), Fenced::Done);
+    // Its reply was lost, and before it is repeated the record moves on.
+    change(&mut *store, "k", forget());
+    let new = claim(&mut *store, "k", 2);
+    let (running, told) = (found(&mut *store, "k"), kinds(&mut *store, "k"));
+    assert_eq!(settle(&mut *store, &old, State::Failed), Fenced::Done);
+    assert_eq!(found(&mut *store, "k"), running);
+    assert_eq!(kinds(&mut *store, "k"), told);
+    assert_eq!(settle(&mut *store, &new, State::Succeeded), Fenced::Done);
+}
+
 fn counted(store: &mut dyn Store) -> usize {
     store.list_guards(GuardKind::Counter).unwrap().len()
 }

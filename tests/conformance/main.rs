@@ -92,6 +92,7 @@ macro_rules! conform {
                 a_late_result_beats_unknown,
                 a_persons_word_beats_a_late_keeper,
                 a_forgotten_claim_settles_nothing,
+                a_settle_that_took_place_has_not_come_too_late,
                 guards_are_touched_only_inside_the_fence,
                 steps_are_fenced,
                 an_owner_is_lost_once,

@@ -251,6 +251,18 @@ fn an_owner_of_another_boot_is_what_its_lease_says() {
 }
 
 #[test]
+fn an_owner_whose_boot_has_no_name_is_what_its_lease_says() {
+    let mut claim = Claim::new();
+    claim.owner.boot_id = BootId("unnamed 12 34.000000056".into());
+    assert_eq!(claim.observe(), Liveness::Gone);
+    claim.owner.lease = Some(Lease {
+        left: Duration::from_millis(1),
+    });
+    assert_eq!(claim.observe(), Liveness::OwnerAlive);
+    assert!(is_elsewhere(&claim.owner, &claim.home.path().join("locks")));
+}
+
+#[test]
 fn on_this_machine_the_kernel_comes_before_the_lease() {
     let mut claim = Claim::new();
     claim.owner.keeper.start_ticks += 1;

@@ -161,6 +161,11 @@ impl Client {
             Ok(()) => self.reply(&mut wire),
             Err(error) => Err(self.last_words(&mut wire).unwrap_or(error)),
         };
+        // What fails below a session that stands is no matter of whom to trust: the reply is lost.
+        let reply = reply.map_err(|error| match error {
+            PgError::Tls(text) => PgError::Closed(text),
+            other => other,
+        });
         // Only a reply that was read to its end leaves something to go on with.
         reply.and_then(|reply| {
             self.wire = Some(wire);

@@ -18,6 +18,7 @@ use crate::process::random;
 use crate::store::postgres::Param;
 use crate::store::transitions::{Stored, Tx};
 use serde_json::Value as Json;
+use std::path::PathBuf;
 
 /// An open transaction.
 pub struct Buffer<'s> {
@@ -25,8 +26,8 @@ pub struct Buffer<'s> {
     /// The version that every row gets which this transaction writes. It tells, after a lost reply,
     /// whether the statement took place.
     stamp: i64,
-    /// The stamp of an earlier try of the same change, whose reply was lost.
-    lost: Option<i64>,
+    /// The stamps of earlier tries of the same change whose replies were lost.
+    lost: Vec<i64>,
     /// Waits for the server's disk, and for a synchronous standby's.
     durable: bool,
     found: Option<Found>,
@@ -34,6 +35,8 @@ pub struct Buffer<'s> {
     operation: Option<Write>,
     dropped: Vec<Nonce>,
     outputs: Vec<Part>,
+    /// Spool files whose content is on the server, and needs them no more once a record names it.
+    uploads: Vec<PathBuf>,
     events: Vec<(OpName, Generation, NewEvent)>,
     guards: Vec<Guard>,
     /// Why a guard could not be read: whoever asked for it can only pass on that it was so.
@@ -80,9 +83,9 @@ pub enum Applied {
 pub const NOT_CONFIRMED: &str = "01000";
 
 impl<'s> Buffer<'s> {
-    /// Begins one. `durable` waits until the changes are on the server's disk. `lost` is the stamp of an
-    /// earlier try whose reply was lost.
-    pub fn new(store: &'s mut ServerStore, durable: bool, lost: Option<i64>) -> Buffer<'s> {
+    /// Begins one. `durable` waits until the changes are on the server's disk. `lost` are the stamps
+    /// of earlier tries whose replies were lost.
+    pub fn new(store: &'s mut ServerStore, durable: bool, lost: Vec<i64>) -> Buffer<'s> {
         Buffer {
             store,
             stamp: i64::from_ne_bytes(random::bytes()),
@@ -93,6 +96,7 @@ impl<'s> Buffer<'s> {
             operation: None,
             dropped: Vec::new(),
             outputs: Vec::new(),
+            uploads: Vec::new(),
             events: Vec::new(),
             guards: Vec::new(),
             fault: None,
@@ -134,7 +138,7 @@ impl<'s> Buffer<'s> {
             .iter()
             .map(|guard| guard.state.as_ref().map(Json::to_string))
             .collect();
-        let params = [
+        let mut params = vec![
             Param::Text(name.map(|name| name.scope.as_str())),
             Param::Text(name.map(|name| name.key.as_str())),
             Param::Bool(Some(self.durable)),
@@ -149,58 +153,12 @@ impl<'s> Buffer<'s> {
             Param::Float8(running.then_some(lease)),
             Param::BytesArray(kept),
             Param::Text(record.as_ref().map(|r| r.body.as_str())),
-            Param::BytesArray(
-                self.dropped
-                    .iter()
-                    .map(|nonce| Some(&nonce.0[..]))
-                    .collect(),
-            ),
-            Param::BytesArray(
-                self.outputs
-                    .iter()
-                    .map(|part| Some(&part.nonce.0[..]))
-                    .collect(),
-            ),
-            Param::Int4Array(self.outputs.iter().map(|part| Some(part.number)).collect()),
-            Param::BytesArray(
-                self.outputs
-                    .iter()
-                    .map(|part| Some(part.bytes.as_slice()))
-                    .collect(),
-            ),
-            Param::Int8Array(self.events.iter().map(|(_, _, e)| Some(e.at.0)).collect()),
-            Param::TextArray(
-                self.events
-                    .iter()
-                    .map(|(n, _, _)| Some(n.scope.as_str()))
-                    .collect(),
-            ),
-            Param::TextArray(
-                self.events
-                    .iter()
-                    .map(|(n, _, _)| Some(n.key.as_str()))
-                    .collect(),
-            ),
-            Param::Int8Array(self.events.iter().map(|(_, g, _)| Some(g.0)).collect()),
-            Param::TextArray(
-                self.events
-                    .iter()
-                    .map(|(_, _, e)| Some(e.kind.word()))
-                    .collect(),
-            ),
-            Param::Int4Array(self.events.iter().map(|(_, _, e)| attempt(e)).collect()),
-            Param::TextArray(details.iter().map(|detail| Some(detail.as_str())).collect()),
-            Param::TextArray(guards.iter().map(|guard| Some(guard.kind.word())).collect()),
-            Param::TextArray(
-                guards
-                    .iter()
-                    .map(|guard| Some(guard.name.as_str()))
-                    .collect(),
-            ),
-            Param::TextArray(states.iter().map(|state| state.as_deref()).collect()),
-            Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
-            Param::Bytes(freed.as_ref().map(|nonce| &nonce.0[..])),
+            Param::BytesArray(self.dropped.iter().map(|n| Some(&n.0[..])).collect()),
         ];
+        params.extend(output_params(&self.outputs));
+        params.extend(event_params(&self.events, &details));
+        params.extend(guard_params(&guards, &states));
+        params.push(Param::Bytes(freed.as_ref().map(|nonce| &nonce.0[..])));
         let (written, confirmed) =
             self.store
                 .execute(&sql, &params)
@@ -211,6 +169,7 @@ impl<'s> Buffer<'s> {
         if !written {
             return Err(Fault::RaceLost);
         }
+        self.store.spent.append(&mut self.uploads);
         Ok(match confirmed {
             true => Applied::Kept,
             false => Applied::Unconfirmed,
@@ -243,6 +202,14 @@ impl<'s> Buffer<'s> {
 
     /// Whether the last statement took place whose reply was lost. Asked over another connection.
     pub fn took_place(&mut self) -> Tried<bool> {
+        let took_place = self.is_written()?;
+        if took_place {
+            self.store.spent.append(&mut self.uploads);
+        }
+        Ok(took_place)
+    }
+
+    fn is_written(&mut self) -> Tried<bool> {
         if let (Some(found), Some(operation)) = (&self.found, &self.operation) {
             let sql = self
                 .store
@@ -266,6 +233,49 @@ impl<'s> Buffer<'s> {
             "the connection was lost, and whether the change was made is not known; look before you repeat it".to_owned(),
         )))
     }
+}
+
+/// `$16` to `$18`.
+fn output_params(outputs: &[Part]) -> [Param<'_>; 3] {
+    [
+        Param::BytesArray(outputs.iter().map(|part| Some(&part.nonce.0[..])).collect()),
+        Param::Int4Array(outputs.iter().map(|part| Some(part.number)).collect()),
+        Param::BytesArray(
+            outputs
+                .iter()
+                .map(|part| Some(part.bytes.as_slice()))
+                .collect(),
+        ),
+    ]
+}
+
+/// `$19` to `$25`.
+fn event_params<'p>(
+    events: &'p [(OpName, Generation, NewEvent)],
+    details: &'p [String],
+) -> [Param<'p>; 7] {
+    let texts = |text: fn(&(OpName, Generation, NewEvent)) -> &str| {
+        Param::TextArray(events.iter().map(|event| Some(text(event))).collect())
+    };
+    [
+        Param::Int8Array(events.iter().map(|(_, _, e)| Some(e.at.0)).collect()),
+        texts(|(name, ..)| name.scope.as_str()),
+        texts(|(name, ..)| name.key.as_str()),
+        Param::Int8Array(events.iter().map(|(_, g, _)| Some(g.0)).collect()),
+        texts(|(_, _, event)| event.kind.word()),
+        Param::Int4Array(events.iter().map(|(_, _, e)| attempt(e)).collect()),
+        Param::TextArray(details.iter().map(|detail| Some(detail.as_str())).collect()),
+    ]
+}
+
+/// `$26` to `$29`.
+fn guard_params<'p>(guards: &[&'p Guard], states: &'p [Option<String>]) -> [Param<'p>; 4] {
+    [
+        Param::TextArray(guards.iter().map(|guard| Some(guard.kind.word())).collect()),
+        Param::TextArray(guards.iter().map(|g| Some(g.name.as_str())).collect()),
+        Param::TextArray(states.iter().map(Option::as_deref).collect()),
+        Param::Int8Array(guards.iter().map(|guard| guard.version).collect()),
+    ]
 }
 
 fn attempt(event: &NewEvent) -> Option<i32> {
@@ -340,7 +350,9 @@ impl Tx for Buffer<'_> {
         // Taken with the first look, in the same round trip; one that is not used is no loss.
         self.generation = Some(generation);
         let (stored, version, has_outputs) = match found {
-            Some(found) if self.lost == Some(found.version) => return Err(Fault::TookPlace),
+            Some(found) if self.lost.contains(&found.written) => {
+                return Err(Fault::TookPlace(found.written));
+            }
             Some(found) => (Some(found.stored), Some(found.version), found.has_outputs),
             None => (None, None, false),
         };
@@ -399,6 +411,7 @@ impl Tx for Buffer<'_> {
             }
             OutputBody::Spooled(path) => {
                 self.store.upload(nonce, output.number, path)?;
+                self.uploads.push(path.clone());
                 Place::Spool
             }
         };

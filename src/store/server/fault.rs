@@ -10,8 +10,8 @@ pub enum Fault {
     Pg(PgError),
     /// Somebody else wrote in between: read again, decide again.
     RaceLost,
-    /// An earlier try of the same change, whose reply was lost, has taken place.
-    TookPlace,
+    /// An earlier try of the same change, whose reply was lost, has taken place: the one with this stamp.
+    TookPlace(i64),
     /// A stored value is none that this program writes; says which.
     Damaged(&'static str),
     /// A failure that is already told.
@@ -52,7 +52,7 @@ impl Fault {
     pub fn tell(self, place: &str) -> StoreError {
         match self {
             Fault::Told(error) => error,
-            Fault::RaceLost | Fault::TookPlace => StoreError::Busy(format!(
+            Fault::RaceLost | Fault::TookPlace(_) => StoreError::Busy(format!(
                 "{place} was changed by others again and again; try again"
             )),
             Fault::Damaged(what) => StoreError::Foreign(format!(

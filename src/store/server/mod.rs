@@ -148,7 +148,7 @@ impl ServerStore {
         let unreadable = |error| pending::unreadable(self.paths.directory(), &error);
         let files = litter::list(&self.paths).map_err(unreadable)?;
         let waiting = pending::nonces(&self.paths).map_err(unreadable)?;
-        let mut running = self.look(ServerStore::running_nonces)?;
+        let mut running = self.look(ServerStore::open_nonces)?;
         running.extend(waiting);
         let known = Known {
             // What the server has needs no file here.

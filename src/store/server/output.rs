@@ -68,7 +68,6 @@ impl ServerStore {
             part += 1;
         }
         self.uploaded.insert((nonce, attempt));
-        self.spent.push(path.to_owned());
         Ok(())
     }
 
@@ -104,22 +103,37 @@ impl ServerStore {
         let Some(mut file) = file else {
             return Ok(OpenOutput::Nothing);
         };
+        // All parts go at once. If they went meanwhile, what was read is not the whole.
+        if !self.has_part(output, 0)? {
+            return Ok(OpenOutput::Nothing);
+        }
         file.rewind().map_err(unwritable)?;
         Ok(OpenOutput::File(file))
+    }
+
+    fn has_part(&mut self, output: &OutputRef, part: i32) -> Tried<bool> {
+        let sql = self.within(
+            "SELECT EXISTS (SELECT FROM @output WHERE nonce = $1 AND number = $2 AND part = $3)",
+        );
+        let rows = self.ask(&sql, &part_params(output, part))?;
+        Ok(rows.only()?.get(0)?)
     }
 
     fn part(&mut self, output: &OutputRef, part: i32) -> Tried<Option<Vec<u8>>> {
         let sql =
             self.within("SELECT bytes FROM @output WHERE nonce = $1 AND number = $2 AND part = $3");
-        let params = [
-            Param::Bytes(Some(&output.nonce.0)),
-            Param::Int4(Some(number(output.number))),
-            Param::Int4(Some(part)),
-        ];
-        let rows = self.ask(&sql, &params)?;
+        let rows = self.ask(&sql, &part_params(output, part))?;
         let bytes: Option<&[u8]> = rows.first().map(|row| row.get(0)).transpose()?;
         Ok(bytes.map(<[u8]>::to_vec))
     }
+}
+
+fn part_params(output: &OutputRef, part: i32) -> [Param<'_>; 3] {
+    [
+        Param::Bytes(Some(&output.nonce.0)),
+        Param::Int4(Some(number(output.number))),
+        Param::Int4(Some(part)),
+    ]
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Fault {

@@ -211,9 +211,10 @@ impl ServerStore {
         rows.iter().map(read).collect()
     }
 
-    /// The claims that run, on whichever machine.
-    pub(super) fn running_nonces(&mut self) -> Tried<HashSet<Nonce>> {
-        let sql = self.within("SELECT nonce FROM @operation WHERE state = 'running'");
+    /// The claims that may still be settled by their keepers, on whichever machine: one that others gave up
+    /// brings its output late.
+    pub(super) fn open_nonces(&mut self) -> Tried<HashSet<Nonce>> {
+        let sql = self.within("SELECT nonce FROM @operation WHERE state IN ('running', 'unknown')");
         let rows = self.ask(&sql, &[])?;
         let nonce = |row: Row<'_>| {
             let bytes: &[u8] = row.get(0)?;

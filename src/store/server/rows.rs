@@ -11,10 +11,10 @@ use std::time::Duration;
 /// The columns that [`read`] reads, of a row of `operation` named `o`.
 pub const COLUMNS: &str = "o.scope, o.key, o.version, o.kept, o.body, \
     (extract(epoch FROM o.lease_until - clock_timestamp()) * 1000)::bigint, \
-    EXISTS (SELECT FROM @output AS u WHERE u.nonce = o.nonce)";
+    EXISTS (SELECT FROM @output AS u WHERE u.nonce = o.nonce), o.written";
 
 /// How many columns these are.
-pub const COLUMN_COUNT: usize = 7;
+pub const COLUMN_COUNT: usize = 8;
 
 /// What is written beside a record's name and version.
 #[derive(Debug)]
@@ -63,6 +63,8 @@ pub struct FoundRow {
     pub stored: Stored,
     /// Its version.
     pub version: i64,
+    /// The version that the latest write gave it: renewals of the lease leave this.
+    pub written: i64,
     /// Its latest claim has outputs.
     pub has_outputs: bool,
 }
@@ -89,6 +91,7 @@ pub fn read(row: &Row<'_>, first: usize) -> Tried<Option<FoundRow>> {
     Ok(Some(FoundRow {
         stored: Stored { record, kept },
         version: row.get(first + 2)?,
+        written: row.get(first + 7)?,
         has_outputs: row.get(first + 6)?,
     }))
 }

@@ -31,6 +31,8 @@ const SETTLE_PAUSE: Duration = Duration::from_secs(1);
 const NOT_CONFIRMED: &str =
     "the server could not confirm the claim (its standby did not answer); nothing was run";
 const NO_REPLY: &str = "the server did not answer the claim in time; nothing was run";
+const OUTDATED: &str =
+    "the claim was made by a statement that had been given up for lost; nothing was run";
 const NO_THREAD: &str = "no thread could be made to renew the lease; nothing was run";
 
 /// How a change went.
@@ -40,12 +42,16 @@ pub(super) struct Done<T> {
     applied: Applied,
     /// The reply was lost, and the change was found to have taken place.
     asked_again: bool,
+    /// It was decided once more before an earlier try was found to have taken place.
+    outdated: bool,
 }
 
 /// A try whose reply was lost: nobody knows whether it took place.
 pub(super) struct Lost<T> {
     stamp: i64,
     value: T,
+    /// Which try it was.
+    race: u32,
 }
 
 impl ServerStore {
@@ -55,24 +61,26 @@ impl ServerStore {
         durable: bool,
         body: impl FnMut(&mut Buffer<'_>) -> Tried<End<T>>,
     ) -> Tried<Done<T>> {
-        self.write_noting(durable, &mut None, body)
+        self.write_noting(durable, &mut Vec::new(), body)
     }
 
-    /// The same; after an error `lost` has the last try whose reply was lost, if there was one.
+    /// The same; after an error `lost` has the tries whose replies were lost.
     fn write_noting<T>(
         &mut self,
         durable: bool,
-        lost: &mut Option<Lost<T>>,
+        lost: &mut Vec<Lost<T>>,
         mut body: impl FnMut(&mut Buffer<'_>) -> Tried<End<T>>,
     ) -> Tried<Done<T>> {
+        let mut decided_in = 0;
         for race in 0..RACES {
             let until = self.until;
-            let earlier = lost.as_ref().map(|lost| lost.stamp);
+            let earlier = lost.iter().map(|lost| lost.stamp).collect();
             let mut buffer = Buffer::new(self, durable, earlier);
             let done = |value, applied, asked_again| Done {
                 value,
                 applied,
                 asked_again,
+                outdated: false,
             };
             let decided = body(&mut buffer);
             if let Some(fault) = buffer.take_fault() {
@@ -82,12 +90,21 @@ impl ServerStore {
                 Ok(End::Rollback(value)) => return Ok(done(value, Applied::Kept, false)),
                 Ok(End::Commit(value)) => value,
                 // It was still on its way when it was asked after.
-                Err(Fault::TookPlace) => match lost.take() {
-                    Some(lost) => return Ok(done(lost.value, Applied::Kept, true)),
-                    None => return Err(Fault::TookPlace),
-                },
+                Err(Fault::TookPlace(stamp)) => {
+                    return match lost.iter().position(|lost| lost.stamp == stamp) {
+                        Some(at) => {
+                            let lost = lost.swap_remove(at);
+                            Ok(Done {
+                                outdated: lost.race != decided_in,
+                                ..done(lost.value, Applied::Kept, true)
+                            })
+                        }
+                        None => Err(Fault::TookPlace(stamp)),
+                    };
+                }
                 Err(fault) => return Err(fault),
             };
+            decided_in = race;
             match buffer.commit() {
                 Ok(applied) => return Ok(done(value, applied, false)),
                 Err(Fault::RaceLost) => {}
@@ -97,7 +114,7 @@ impl ServerStore {
                     if matches!(found, Ok(true)) {
                         return Ok(done(value, Applied::Kept, true));
                     }
-                    *lost = Some(Lost { stamp, value });
+                    lost.push(Lost { stamp, value, race });
                     found?;
                 }
                 Err(fault) => return Err(fault),
@@ -133,7 +150,7 @@ impl ServerStore {
         decide: &mut DecideClaim<'_>,
     ) -> StoreResult<(Claimed, Option<Record>)> {
         self.begin(CALL_LIMIT);
-        let mut lost = None;
+        let mut lost = Vec::new();
         let mut asked_at = clock::since_boot();
         let done = self.write_noting(true, &mut lost, |tx| {
             asked_at = clock::since_boot();
@@ -142,15 +159,23 @@ impl ServerStore {
         let done = match done {
             Ok(done) => done,
             Err(fault) => {
-                if let Some(id) = lost.and_then(|lost| won(&lost.value)) {
-                    self.take_back(&id, NO_REPLY);
-                }
+                self.take_back_lost(&lost);
                 return Err(fault.tell(self.place()));
             }
         };
         let Some(id) = won(&done.value) else {
+            // One that nothing is run under can still be on its way.
+            self.take_back_lost(&lost);
             return Ok(done.value);
         };
+        if done.outdated {
+            // What waits to be started was prepared for the later decision: it knows another token.
+            self.take_back(&id, OUTDATED);
+            return Err(StoreError::Busy(format!(
+                "{}: {OUTDATED}; try again",
+                self.place()
+            )));
+        }
         self.held_at = asked_at;
         self.secure(&id, done.applied, done.asked_again)?;
         match Heart::start(&self.place, id.clone()) {
@@ -192,6 +217,12 @@ impl ServerStore {
                 self.take_back(id, NO_REPLY);
                 Err(fault.tell(self.place()))
             }
+        }
+    }
+
+    fn take_back_lost(&mut self, lost: &[Lost<(Claimed, Option<Record>)>]) {
+        for id in lost.iter().filter_map(|lost| won(&lost.value)) {
+            self.take_back(&id, NO_REPLY);
         }
     }
 

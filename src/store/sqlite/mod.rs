@@ -204,10 +204,12 @@ impl SqliteStore {
     fn told<T>(&self, tried: Tried<T>) -> StoreResult<T> {
         tried.map_err(|fault| match fault {
             // A newer program may have changed the tables since this connection was opened.
-            Fault::Sql(_) => match unchanged(&self.conn, &self.paths, self.version) {
-                Err(Fault::Told(newer)) => newer,
-                _ => fault.tell(&self.paths),
-            },
+            Fault::Sql(_) | Fault::Damaged(_) => {
+                match unchanged(&self.conn, &self.paths, self.version) {
+                    Err(Fault::Told(newer)) => newer,
+                    _ => fault.tell(&self.paths),
+                }
+            }
             fault => fault.tell(&self.paths),
         })
     }

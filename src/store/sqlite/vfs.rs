@@ -1,8 +1,9 @@
 //! SQLite's own way to the system with three differences, each worth a good part of a short call.
 //!
-//! A log that has something in it is opened and not created. After the first sync of a log that it may have created SQLite syncs the directory too, in every
-//! process anew. Whoever put the first frames into the log has done that before its commit returned,
-//! so for all others it is one wait for the disk too many in front of the command.
+//! A log that has something in it is opened and not created. After the first sync of a log that it may
+//! have created SQLite syncs the directory too, in every process anew. Whoever put the first frames into
+//! the log has done that before its commit returned, so for all others it is one wait for the disk too
+//! many in front of the command.
 //!
 //! Paths come resolved (see `place`), so they are not walked a second time.
 //!

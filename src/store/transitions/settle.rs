@@ -119,6 +119,10 @@ fn superseded<T: Tx>(
     claim: &ClaimId,
     settlement: &Settlement,
 ) -> Result<End<Fenced>, T::Fault> {
+    // It may have taken place before the record moved on, and only the reply to it was lost.
+    if tx.has_event(&claim.name, claim.generation, EventKind::Settled)? {
+        return Ok(End::Rollback(Fenced::Done));
+    }
     if tx.has_event(&claim.name, claim.generation, EventKind::Superseded)? {
         return Ok(End::Rollback(Fenced::Superseded));
     }

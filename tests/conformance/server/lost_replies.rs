@@ -3,7 +3,7 @@
 use super::place::{PostgresPlace, direct, server_place, shared};
 use super::proxy::{Lost, Proxy};
 use crate::sample::*;
-use idem::domain::outcome::State;
+use idem::domain::outcome::{Class, State};
 use idem::engine::event::EventKind;
 use idem::engine::store::{
     Change, Claimed, Claiming, Fenced, GuardKind, Store, StoreError, StoreResult, TokenChoice,
@@ -94,6 +94,22 @@ fn a_claim_that_nobody_confirms_is_none() {
         .unwrap()
         .lease;
     assert!(lease.unwrap().left > Duration::ZERO);
+}
+
+#[test]
+fn a_claim_that_was_decided_anew_and_then_took_place_is_taken_back() {
+    let Some(behind) = behind() else { return };
+    let mut store = behind.connect();
+    behind.lose(Lost::ReplyUntilNext);
+    // What the second decision has prepared knows another generation and token.
+    let (claimed, looks) = try_claim(&mut store, 1);
+    let error = claimed.unwrap_err();
+    assert!(matches!(error, StoreError::Busy(_)), "{error}");
+    assert!(error.to_string().contains("nothing was run"), "{error}");
+    assert_eq!((looks, behind.proxy.cuts()), (2, 1));
+    let record = found(&mut behind.place.connect(), "k");
+    assert_eq!((record.state, record.nonce), (State::Failed, nonce(1)));
+    assert_eq!(record.class, Some(Class::Safe));
 }
 
 #[test]

@@ -3,8 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
+
+/// How long a test waits for what must come.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// What is lost with the next statement that contains the marker. Its connection ends with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +19,23 @@ pub enum Lost {
     Reply,
     /// The reply, and nobody can connect any more.
     ReplyAndServer,
+    /// The reply, and the statement takes place only when the next one with the marker is on its way.
+    ReplyUntilNext,
 }
 
 #[derive(Default)]
 struct Rule {
     armed: Mutex<Option<(String, Lost)>>,
     refusing: AtomicBool,
+    /// What a statement that is held back waits for, where one is.
+    held: Mutex<Option<Held>>,
     cuts: AtomicUsize,
+}
+
+/// Two rendezvous: the next statement has come, and the one that was held back has taken place.
+struct Held {
+    next_came: mpsc::Sender<()>,
+    took_place: mpsc::Receiver<()>,
 }
 
 /// A listening proxy; it lives as long as the test's process.
@@ -84,6 +98,7 @@ fn carry(client: TcpStream, server: TcpStream, rule: &Arc<Rule>) {
 
 fn upwards(client: TcpStream, server: TcpStream, rule: &Rule, mute: &AtomicBool) {
     let mut seen = Vec::new();
+    let (near, far) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     pump(client, server, |chunk| {
         // A marker may come in two pieces.
         let kept = seen.len().min(1_000);
@@ -97,6 +112,25 @@ fn upwards(client: TcpStream, server: TcpStream, rule: &Rule, mute: &AtomicBool)
         if !seen.windows(marker.len()).any(|window| window == marker) {
             return true;
         }
+        if let Some(held) = rule.held.lock().unwrap().take() {
+            *armed = None;
+            held.next_came.send(()).unwrap();
+            held.took_place.recv_timeout(LIMIT).unwrap();
+            return true;
+        }
+        if lost == Lost::ReplyUntilNext {
+            rule.cuts.fetch_add(1, Ordering::Release);
+            let (next_came, next) = mpsc::channel();
+            let (done, took_place) = mpsc::channel();
+            *rule.held.lock().unwrap() = Some(Held {
+                next_came,
+                took_place,
+            });
+            drop(armed);
+            send_when_next_comes(chunk, &near, &far, &next);
+            done.send(()).unwrap();
+            return false;
+        }
         *armed = None;
         if lost == Lost::ReplyAndServer {
             rule.refusing.store(true, Ordering::Release);
@@ -105,6 +139,23 @@ fn upwards(client: TcpStream, server: TcpStream, rule: &Rule, mute: &AtomicBool)
         rule.cuts.fetch_add(1, Ordering::Release);
         lost != Lost::Request
     });
+}
+
+/// Ends the client's side at once, and sends the statement when another one comes. Returns when the
+/// server has ended the session after it, and so has done what it was sent.
+fn send_when_next_comes(
+    statement: &[u8],
+    client: &TcpStream,
+    mut server: &TcpStream,
+    next: &mpsc::Receiver<()>,
+) {
+    client.shutdown(Shutdown::Both).unwrap();
+    next.recv_timeout(LIMIT).unwrap();
+    server.write_all(statement).unwrap();
+    // PostgreSQL's goodbye.
+    server.write_all(b"X\0\0\0\x04").unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    while server.read(&mut [0; 1024]).unwrap_or(0) > 0 {}
 }
 
 /// Hands on what comes while `pass` says so; then, or at the end, both connections end.
