@@ -2,6 +2,7 @@
 #![no_main]
 
 use idem::cli::exit::OWN_FAILURE;
+use idem::cli::failure::Listeners;
 use idem::cli::parse::{Typed, parse};
 use idem::cli::present::say_line;
 use idem::cli::stdout::print;
@@ -9,6 +10,7 @@ use idem::commands::{self, completions::HIDDEN_VERB};
 use idem::process::entry;
 use std::ffi::{c_char, c_int};
 use std::fmt::Display;
+use std::time::Duration;
 
 /// Called by the C library: Rust's own start takes longer than all that it would be good for here.
 #[unsafe(no_mangle)]
@@ -28,7 +30,10 @@ extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
         Ok(Typed::Verb { verb, words }) => {
             commands::leave(ended(commands::call(verb, &words)));
         }
-        Err(usage) => commands::leave(ended(Err(usage))),
+        Err(usage) => {
+            Listeners::of_line(&arguments).tell(None, &usage.to_string(), Duration::ZERO);
+            commands::leave(ended(Err(usage)));
+        }
     }
 }
 

@@ -154,11 +154,10 @@ impl Config {
     }
 
     fn in_section(&self, profile: Option<&str>, name: &str) -> Option<&Setting> {
-        let section = self
-            .sections
-            .iter()
-            .find(|section| section.profile.as_deref() == profile)?;
-        let mut settings = section.settings.iter();
+        // What stands before all tables is a section of its own beside [defaults].
+        let sections = self.sections.iter();
+        let of_profile = sections.filter(|section| section.profile.as_deref() == profile);
+        let mut settings = of_profile.flat_map(|section| &section.settings);
         settings
             .find(|(known, _)| *known == name)
             .map(|(_, setting)| setting)
@@ -274,6 +273,11 @@ impl Reader<'_> {
         let mut sections = Vec::new();
         for (name, value) in document {
             match (name.get_ref().as_ref(), value.get_ref()) {
+                // It is about every call, and may stand before all tables.
+                (REQUIRE, _) => sections.push(Section {
+                    profile: None,
+                    settings: std::iter::once((REQUIRE, self.questions(value)?)).collect(),
+                }),
                 ("defaults", DeValue::Table(table)) => sections.push(self.section(None, table)?),
                 ("profile", DeValue::Table(profiles)) => {
                     for profile in profiles {

@@ -6,6 +6,7 @@ pub mod config;
 pub mod decision_log;
 pub mod exit;
 pub mod explain;
+pub mod failure;
 pub mod guard_text;
 pub mod json_out;
 pub mod layers;

@@ -225,6 +225,12 @@ impl<'a> Presenter<'a> {
         answer: &Answer<'_>,
         output: Option<Recording>,
     ) -> Result<(), ReplayError> {
+        if entry::state().was_closed(1) {
+            return Err(ReplayError::Write {
+                stream: Stream::Stdout,
+                error: io::Error::from_raw_os_error(libc::EBADF),
+            });
+        }
         let report = self.facts(answer);
         let output = output.unwrap_or_else(|| Recording::from_bytes(Vec::new()));
         let mut out = io::BufWriter::new(io::stdout().lock());
@@ -336,7 +342,7 @@ impl<'a> Presenter<'a> {
                 if let Some(degraded) = degraded {
                     self.mention(&say::degraded(&self.plan.name, &degraded.why));
                 }
-                for line in say::executed(&self.plan.name, executed) {
+                for line in say::executed(&self.plan.name, executed, say::again(self.plan)) {
                     self.mention(&line);
                 }
                 if let Some(warning) = executed.warning.as_ref().filter(|_| self.speech.verbose) {
@@ -370,23 +376,13 @@ impl<'a> Presenter<'a> {
         }
     }
 
+    /// How long the call has taken so far.
+    pub fn elapsed(&self) -> Duration {
+        clock::monotonic().saturating_sub(self.started)
+    }
+
     fn facts(&self, answer: &Answer<'_>) -> Report {
-        let elapsed = clock::monotonic().saturating_sub(self.started);
-        let base = Report {
-            done: Done::Refused,
-            name: self.plan.name.clone(),
-            state: None,
-            reason: None,
-            next: Next::FixRequest,
-            retry_at: None,
-            exit_code: None,
-            generation: None,
-            attempts: 0,
-            truncated: false,
-            degraded: None,
-            settled_at: None,
-            duration: elapsed,
-        };
+        let base = Report::failure(Some(self.plan.name.clone()), None, self.elapsed());
         match answer {
             Answer::Skipped => Report {
                 done: Done::Skipped,
@@ -457,7 +453,7 @@ fn expects_output(answer: &Answer<'_>) -> bool {
 fn refused(base: Report, refusal: Refusal, name: &OpName, record: Option<&Record>) -> Report {
     let base = match record {
         Some(record) => Report {
-            name: name.clone(),
+            name: Some(name.clone()),
             ..of_record(base, Done::Refused, record)
         },
         None => base,

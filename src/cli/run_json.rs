@@ -44,8 +44,8 @@ impl Done {
 pub struct Report {
     /// What the call did.
     pub done: Done,
-    /// The operation.
-    pub name: OpName,
+    /// The operation; none where the call was refused before there was one.
+    pub name: Option<OpName>,
     /// Its state, if it has a record.
     pub state: Option<State>,
     /// Why.
@@ -71,14 +71,35 @@ pub struct Report {
 }
 
 impl Report {
+    /// A call that idem itself refuses or fails: nothing was executed or handed out.
+    pub fn failure(name: Option<OpName>, reason: Option<String>, duration: Duration) -> Report {
+        Report {
+            done: Done::Refused,
+            name,
+            state: None,
+            reason,
+            next: Next::FixRequest,
+            retry_at: None,
+            exit_code: None,
+            generation: None,
+            attempts: 0,
+            truncated: false,
+            degraded: None,
+            settled_at: None,
+            duration,
+        }
+    }
+
     /// The fields before the streams.
     pub fn first(&self) -> Map<String, Value> {
         let moment = |at: Option<UnixMs>| at.map_or(Value::Null, |at| rfc3339(at).into());
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         put("decision", self.done.word().into());
-        put("scope", self.name.scope.as_str().into());
-        put("key", self.name.key.as_str().into());
+        let name = self.name.as_ref();
+        let text = |part: Option<&str>| part.map_or(Value::Null, Value::from);
+        put("scope", text(name.map(|name| name.scope.as_str())));
+        put("key", text(name.map(|name| name.key.as_str())));
         put(
             "state",
             self.state.map_or(Value::Null, |state| state.word().into()),

@@ -10,6 +10,7 @@ use crate::domain::owner::Liveness;
 use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::{Stamp, Ttl};
 use crate::engine::keeper::{Executed, Recorded};
+use crate::engine::plan::Plan;
 
 const SHOWN_COMMAND_CHARS: usize = 80;
 /// What fits into a row of 80 columns with the words and the time beside it.
@@ -260,8 +261,17 @@ pub fn nearly_expired(record: &Record, now: &Stamp) -> Option<String> {
     })
 }
 
-/// What an execution leaves to be said.
-pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
+/// What the same call does about an unknown outcome when it is made again, if it does anything.
+pub fn again(plan: &Plan) -> Option<&'static str> {
+    match (&plan.helpers.probe, plan.request.rerun_unknown) {
+        (Some(_), _) => Some("asks the probe"),
+        (None, true) => Some("runs it again"),
+        (None, false) => None,
+    }
+}
+
+/// What an execution leaves to be said; `again` is what the same call does about an unknown outcome.
+pub fn executed(name: &OpName, executed: &Executed, again: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     match (executed.not_started, executed.is_retry) {
         (true, false) => lines.push(not_started(&executed.reason)),
@@ -273,8 +283,11 @@ pub fn executed(name: &OpName, executed: &Executed) -> Vec<String> {
     }
     if executed.class == Class::Uncertain {
         lines.push(format!(
-            "the outcome of {name} is unknown ({}); {}",
+            "the outcome of {name} is unknown ({}); {}{}",
             executed.reason,
+            again.map_or_else(String::new, |does| format!(
+                "the same call {does}; or else "
+            )),
             about_unknown(name)
         ));
     }

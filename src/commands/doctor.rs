@@ -6,7 +6,7 @@ mod server;
 use super::context::{Context, Opened};
 use super::stats;
 use crate::cli::quote;
-use crate::cli::stdout::print;
+use crate::cli::stdout::{print, reason};
 use crate::cli::when::length;
 use crate::cli::words::{Words, flag};
 use crate::domain::outcome::State;
@@ -225,7 +225,13 @@ fn place(findings: &mut Findings, directory: &Path, location: &Location) {
         }
     };
     let name = &found.name;
-    if found.network {
+    if let Err(error) = filesystem::refuses_files(directory) {
+        findings.problem(
+            "file system",
+            format!("nothing can be written in {shown}: {}", reason(&error)),
+            format!("make it writable, or choose another place with {way}; until then nothing new can run"),
+        );
+    } else if found.network {
         findings.problem(
             "file system",
             format!("{shown} is on {name}, where locks and shared memory may not hold"),

@@ -3,6 +3,7 @@
 use super::counting;
 use super::notice::{self, Unknown};
 use crate::cli::exit;
+use crate::cli::failure::Listeners;
 use crate::cli::present::{Answer, Degraded, Presenter};
 use crate::cli::say;
 use crate::cli::settings::Speech;
@@ -176,6 +177,15 @@ fn new_unknown(hands: &ProcessHands<'_>, plan: &Plan, executed: &Executed) -> Op
 }
 
 fn fail(hands: &mut ProcessHands<'_>, keeping: &Keeping<'_>, error: &str) -> ! {
+    let listeners = Listeners {
+        json: keeping.speech.json,
+        report: keeping.speech.report.clone(),
+    };
+    listeners.tell(
+        Some(keeping.plan.name.clone()),
+        error,
+        keeping.presenter.elapsed(),
+    );
     keeping.presenter.complain(error);
     hands.session().tell(ToFront::Exit(exit::OWN_FAILURE));
     leave(0, Vec::new())

@@ -3,6 +3,7 @@
 use super::notice::{self, Unknown};
 use super::{context, counting, dry_run, keeping};
 use crate::cli::exit;
+use crate::cli::failure::Listeners;
 use crate::cli::layers::Layers;
 use crate::cli::present::{Answer, Presenter};
 use crate::cli::require;
@@ -46,6 +47,13 @@ const OWNER_GONE: &str = "whoever ran it is gone";
 /// Runs the verb; the error is one line for the user.
 pub fn run(words: &Words) -> Result<i32> {
     let started = clock::monotonic();
+    attempt(words, started).inspect_err(|error| {
+        let took = clock::monotonic().saturating_sub(started);
+        Listeners::of(words).tell(None, &format!("{error:#}"), took);
+    })
+}
+
+fn attempt(words: &Words, started: Duration) -> Result<i32> {
     let env = |name: &str| std::env::var_os(name);
     let around = Surroundings {
         env: &env,

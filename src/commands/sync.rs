@@ -47,7 +47,7 @@ fn told(deliveries: &[Delivery]) -> String {
         match &delivery.fate {
             Delivered::Now => format!("{name}: delivered\n"),
             Delivered::TooLate => format!(
-                "{name}: the record has moved on meanwhile; this result is only in the ledger\n"
+                "{name}: the record has moved on meanwhile; this result is only in `idem log`\n"
             ),
             Delivered::NotYet(why) => format!("{name}: waits ({why})\n"),
         }

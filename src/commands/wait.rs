@@ -167,7 +167,7 @@ impl Waiter {
     fn print_json(&self, done: Done, result: &Ended, stored: Option<Recording>) -> Result<()> {
         let report = Report {
             done,
-            name: self.name.clone(),
+            name: Some(self.name.clone()),
             state: Some(result.state),
             reason: result.reason.clone(),
             next: next_of(result.state, result.class, result.exit_code),

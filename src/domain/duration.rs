@@ -89,10 +89,25 @@ fn parse_term(number: &str, unit: &str, text: &str) -> Result<Duration, Duration
     if unit.is_empty() {
         return Err(DurationError::NoUnit(text.to_owned()));
     }
-    humantime::parse_duration(&format!("{number}{unit}")).map_err(|reason| match reason {
-        Reason::NumberOverflow if !number.contains('.') => DurationError::TooLong(text.to_owned()),
-        _ => DurationError::Unreadable(text.to_owned()),
+    humantime::parse_duration(&format!("{number}{unit}")).or_else(|reason| match reason {
+        Reason::NumberOverflow if !number.contains('.') => {
+            many_small(number, unit).ok_or_else(|| DurationError::TooLong(text.to_owned()))
+        }
+        _ => Err(DurationError::Unreadable(text.to_owned())),
     })
+}
+
+/// More thousandths of a second than the library counts in nanoseconds: 584 years and up.
+fn many_small(number: &str, unit: &str) -> Option<Duration> {
+    let a_second: u128 = match unit {
+        "millis" | "msec" | "ms" => 1_000,
+        "usec" | "us" => 1_000_000,
+        _ => return None,
+    };
+    let count: u128 = number.parse().ok()?;
+    let secs = u64::try_from(count / a_second).ok()?;
+    let nanos = (count % a_second) * (1_000_000_000 / a_second);
+    Some(Duration::new(secs, u32::try_from(nanos).ok()?))
 }
 
 /// A length of time for people, by its two largest units, rounded down: `3h 12m`, `45s`, `120ms`.
@@ -130,6 +145,17 @@ mod tests {
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
         assert_eq!(parse_duration("1000years"), Ok(MAX_DURATION));
+    }
+
+    #[test]
+    fn small_units_reach_as_far_as_large_ones() {
+        let years = 31_557_600 * 900;
+        for text in [format!("{years}000ms"), format!("{years}000000us")] {
+            assert_eq!(parse_duration(&text), Ok(Duration::from_secs(years)));
+        }
+        let too_many = "99999999999999999ms";
+        let refused = Err(DurationError::TooLong(too_many.into()));
+        assert_eq!(parse_duration(too_many), refused);
     }
 
     #[test]

@@ -159,6 +159,11 @@ impl Attempt<'_> {
             (None, Some(class)) => declare(class, "the idem inside", &options_say),
             (None, None) => options_say,
         };
+        // A command that says how long to wait says that it did nothing, unless it says more.
+        let says_wait = declared.is_none() && control.retry_after.is_some();
+        if says_wait && classified.class == Class::Permanent && !classified.no_retry {
+            classified = plain(Class::Throttled, "the command asks to wait".to_owned());
+        }
         let verdict = self.verdict();
         classified.http_status = verdict.and_then(|v| v.http_status);
         let hint = control.retry_after.or(self.inner_hint());

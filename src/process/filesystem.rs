@@ -50,6 +50,15 @@ const KINDS: [(u32, &str, bool); 21] = [
     (0x6573_5546, "fuse", true),
 ];
 
+/// Why this process cannot make files in a directory, if it cannot.
+pub fn refuses_files(directory: &Path) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: the path ends with a NUL and lives through the call.
+    check(unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), wanted, libc::AT_EACCESS) })
+        .map(drop)
+}
+
 /// Looks at the file system below a path.
 pub fn of(path: &Path) -> io::Result<FileSystem> {
     let path = CString::new(path.as_os_str().as_bytes())?;

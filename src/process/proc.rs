@@ -22,6 +22,9 @@ const LISTINGS: usize = 4;
 const EXEC_LOOKS: usize = 200;
 const EXEC_LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// How often in a row one is read that is empty before it is taken for that.
+const EMPTY_LOOKS: u32 = 4;
+
 /// `PF_KTHREAD` of the kernel's `sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
@@ -284,27 +287,41 @@ pub fn with_environment(nonce: &str, skip: &HashSet<i32>) -> io::Result<Vec<i32>
 /// memory goes away under the reader, and the new one has no environment at first. It is looked at again
 /// then, for it might be the one that is searched for.
 fn read_environment(pid: i32, path: &str, environment: &mut Vec<u8>) -> io::Result<()> {
+    let mut empty_looks = 0;
     for _ in 0..EXEC_LOOKS {
         environment.clear();
         File::open(path)?.read_to_end(environment)?;
-        if is_whole(pid, environment.len()) {
-            break;
+        match whole(pid, environment.len()) {
+            Whole::No => {}
+            Whole::Empty if empty_looks < EMPTY_LOOKS => empty_looks += 1,
+            Whole::Empty | Whole::Yes => break,
         }
         std::thread::sleep(EXEC_LOOK_AGAIN);
     }
     Ok(())
 }
 
-/// Whether so many bytes are the whole environment of a process, or there is no telling.
-fn is_whole(pid: i32, length: usize) -> bool {
+/// Whether an environment was read to its end.
+enum Whole {
+    /// It was, or there is no telling.
+    Yes,
+    /// There is none. For a moment in each exec the kernel says so of one that is on its way.
+    Empty,
+    /// More was to come.
+    No,
+}
+
+/// Whether so many bytes are the whole environment of a process.
+fn whole(pid: i32, length: usize) -> Whole {
     let mut buffer = [0; STAT_BYTES];
     let file = File::open(format!("/proc/{pid}/stat"));
     let read = file.and_then(|file| sys::read_once(file, &mut buffer));
     let stat = read.ok().and_then(|length| buffer.get(..length));
     match stat.and_then(environment_bytes) {
-        Some(EnvironmentBytes::Known(bytes)) => length as u64 >= bytes,
-        Some(EnvironmentBytes::NotYet) => false,
-        None => true,
+        Some(EnvironmentBytes::Known(0)) => Whole::Empty,
+        Some(EnvironmentBytes::Known(bytes)) if length as u64 >= bytes => Whole::Yes,
+        Some(_) => Whole::No,
+        None => Whole::Yes,
     }
 }
 

@@ -473,3 +473,45 @@ fn a_persons_answer_is_a_new_generation() {
         "{status}"
     );
 }
+
+#[test]
+fn what_idem_itself_refuses_is_told_in_json_and_in_the_report() {
+    let t = TestEnv::new();
+    let refused = |args: &str, key: Value| {
+        let done = t.idem(args).end();
+        done.code(125);
+        let told = done.json();
+        has_members(&told, &RUN);
+        assert_eq!(told["decision"], "refused", "{args}");
+        assert_eq!(told["next"], "fix_request", "{args}");
+        assert_eq!(told["key"], key, "{args}");
+        let reason = text(&told["reason"]);
+        assert!(done.err_text().contains(&reason), "{args}: {done}");
+    };
+    refused("run --json --key= -- true", Value::Null);
+    refused("run --json --key a --timeout abc -- true", Value::Null);
+    refused("run --json --retires 3 --key a -- true", Value::Null);
+    refused(
+        "run --json --store /dev/null/x --key a -- true",
+        Value::Null,
+    );
+    t.idem("run --report told.json --key= -- true")
+        .end()
+        .code(125);
+    let report: Value = serde_json::from_str(&t.read("told.json")).unwrap();
+    assert_eq!(report["next"], "fix_request");
+    assert_eq!(t.lines("n"), 0);
+}
+
+#[test]
+fn an_object_that_nobody_can_read_is_no_success() {
+    let t = TestEnv::new();
+    for _ in ["executed", "replayed"] {
+        let done = t
+            .bash("idem run --json --key k -- sh -c 'echo x >>n; echo out' >&-")
+            .end();
+        done.code(125);
+        assert!(done.err_text().contains("stdout"), "{done}");
+    }
+    assert_eq!(t.lines("n"), 1);
+}

@@ -262,6 +262,19 @@ fn a_hint_to_wait_is_kept_and_one_past_the_deadline_stops_now() {
 }
 
 #[test]
+fn a_command_that_asks_to_wait_has_done_nothing_and_is_run_again_later() {
+    let t = TestEnv::new();
+    let script = "echo x >> n; echo retry-after=30 >> \"$IDEM_CONTROL\"; exit 9";
+    t.run("--key k", script).end().code(9);
+    let told = t.status("k");
+    assert_eq!(told["attempts"][0]["class"], "throttled");
+    assert_eq!(told["next"], "retry_later");
+    assert!(told["retry_at"].is_string(), "{told}");
+    t.run("--key k", script).end().code(9);
+    assert_eq!(t.lines("n"), 2);
+}
+
+#[test]
 fn the_child_can_say_what_its_end_means() {
     let t = TestEnv::new();
     let run = |key: &str, outcome: &str, code: i32| -> Done {

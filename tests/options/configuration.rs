@@ -287,6 +287,12 @@ fn required_questions_must_be_answered() {
     let mut command = place.run("--timeout 1m --idempotent", "echo x >> n");
     command.env("IDEM_KEY", "from-env");
     end(command).code(0);
+    // What is about every call may stand before all tables.
+    let place = Place::new();
+    place.configure("require = ['key']\n[defaults]\nttl = '1h'\n[profile.free]\nrequire = []\n");
+    end(place.run("", "true")).refused();
+    end(place.run("--key k", "true")).code(0);
+    end(place.run("--profile free", "true")).code(0);
     // Only an execution is asked.
     end(place.line("key -- true")).code(0);
     end(place.line("status")).code(0);
