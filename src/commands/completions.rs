@@ -81,7 +81,7 @@ fn in_store(live: Live, prefix: &str, words: &[OsString]) -> Result<Vec<String>>
         return Ok(Vec::new());
     };
     let context = Context::new(&read)?;
-    let Some(mut opened) = context.read()? else {
+    let Some(mut opened) = context.peek()? else {
         return Ok(Vec::new());
     };
     let store = opened.store();

@@ -85,6 +85,12 @@ impl Context {
         Ok(store.map(|store| Opened { store }))
     }
 
+    /// The same for who only looks, and changes nothing even by the way.
+    pub fn peek(&self) -> StoreResult<Option<Opened>> {
+        let store = self.location.peek()?;
+        Ok(store.map(|store| Opened { store }))
+    }
+
     /// Begins to watch the store for changes. Look once more after this.
     pub fn watch(&self) -> Result<ChangeWatch> {
         if self.location.is_shared() {

@@ -48,7 +48,7 @@ pub fn run(layers: &Layers<'_>, around: &Surroundings<'_>) -> Result<i32> {
 
 /// A batch's present name; one that nobody has used yet is minted by a call that runs.
 fn present_batch(location: &Location, name: &str) -> StoreResult<String> {
-    let known = match location.open_read()? {
+    let known = match location.peek()? {
         Some(mut store) => state_of(store.port(), GuardKind::Batch, name)?,
         None => None,
     };
@@ -71,7 +71,7 @@ struct Look {
 
 impl Look {
     fn at(location: &Location) -> StoreResult<Look> {
-        let store = location.open_read()?;
+        let store = location.peek()?;
         let locks = match &store {
             Some(store) => store.paths().locks.clone(),
             None => location.beside("-locks"),

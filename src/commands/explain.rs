@@ -39,7 +39,7 @@ pub fn run(words: &Words) -> Result<i32> {
 
 /// How long this command has taken so far.
 fn seen(context: &Context, command: &str) -> Result<Option<(String, Summary)>> {
-    let Some(mut opened) = context.read()? else {
+    let Some(mut opened) = context.peek()? else {
         return Ok(None);
     };
     Ok(durations(&mut opened, None, None)?.remove_entry(command))

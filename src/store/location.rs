@@ -81,6 +81,18 @@ impl Location {
         }
     }
 
+    /// Opens for who only looks: as [`Location::open_read`], and what waits for a server goes on waiting.
+    pub fn peek(&self) -> StoreResult<Option<AnyStore>> {
+        match self {
+            Location::File { .. } => self.open_read(),
+            #[cfg(feature = "postgres")]
+            Location::Server(place) => {
+                let store = ServerStore::open(place)?;
+                Ok(Some(AnyStore::Server(Box::new(store))))
+            }
+        }
+    }
+
     /// Opens for writing. The embedded store is made if there is none.
     pub fn open_write(&self) -> StoreResult<AnyStore> {
         match self {

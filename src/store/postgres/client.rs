@@ -37,7 +37,6 @@ pub struct Session {
     parameters: Vec<(String, String)>,
     /// The process and the secret that cancelling needs.
     pub key: Option<(i32, i32)>,
-    in_transaction: bool,
 }
 
 impl Session {
@@ -115,11 +114,6 @@ impl Client {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether the last reply left a transaction block open.
-    pub fn in_transaction(&self) -> bool {
-        self.session.in_transaction
-    }
-
     /// Whether the connection can still be used, as far as is known.
     pub fn is_open(&self) -> bool {
         self.wire.is_some()
@@ -140,12 +134,6 @@ impl Client {
     pub fn cancel_token(&self) -> Option<CancelToken> {
         let key = self.session.key?;
         Some(CancelToken::new(self.route.clone(), self.is_tls(), key))
-    }
-
-    /// Closes this process's descriptor and says nothing to the server: for the other process after a
-    /// fork, whose session it stays.
-    pub fn forget(mut self) {
-        self.wire = None;
     }
 
     fn exchange(&mut self, messages: &[u8], deadline: Instant) -> Result<Rows, PgError> {
@@ -208,8 +196,7 @@ impl Client {
                     }
                     failure = Some(error);
                 }
-                Message::ReadyForQuery(body) => {
-                    self.session.in_transaction = body.status() != b'I';
+                Message::ReadyForQuery(_) => {
                     return Ok(failure.map_or_else(|| Ok(collected.rows()), Err));
                 }
                 _ => return Err(wire.protocol("an unexpected message in a reply")),

@@ -104,16 +104,6 @@ impl Target {
         &self.schema
     }
 
-    /// The database's name.
-    pub fn database(&self) -> &str {
-        &self.database
-    }
-
-    /// The role that connects.
-    pub fn user(&self) -> &str {
-        &self.user
-    }
-
     /// 16 hexadecimal digits that stay the same for the same servers, database, schema and user.
     pub fn digest(&self) -> String {
         let mut parts = PartsDigest::new();

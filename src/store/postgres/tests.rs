@@ -314,21 +314,15 @@ fn a_server_that_does_not_read_is_not_waited_for() {
 }
 
 #[test]
-fn goodbye_is_said_unless_the_session_is_another_process_s() {
-    for (forget, expected) in [(false, &b"X\0\0\0\x04"[..]), (true, b"")] {
-        let (url, server) = serve_one(|mut stream| {
-            welcome(&mut stream);
-            let mut rest = Vec::new();
-            stream.read_to_end(&mut rest).expect("read");
-            rest
-        });
-        let client = connect(&url).expect("connected");
-        match forget {
-            true => client.forget(),
-            false => drop(client),
-        }
-        assert_eq!(server.join().expect("ended"), [expected.to_vec()]);
-    }
+fn goodbye_is_said() {
+    let (url, server) = serve_one(|mut stream| {
+        welcome(&mut stream);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("read");
+        rest
+    });
+    drop(connect(&url).expect("connected"));
+    assert_eq!(server.join().expect("ended"), [b"X\0\0\0\x04".to_vec()]);
 }
 
 #[test]
