@@ -1,8 +1,11 @@
-//! How an output is named in an event's detail.
+//! What an event's detail tells of an output, and of an end.
 
-use crate::domain::name::Nonce;
+use super::store::PastResult;
+use crate::domain::name::{Generation, Nonce};
+use crate::domain::outcome::{Class, State};
 use crate::domain::record::{OutputRef, Place};
-use serde_json::{Value, json};
+use crate::domain::time::UnixMs;
+use serde_json::{Map, Value, json};
 
 impl Place {
     /// The word used in the ledger and in the store.
@@ -45,6 +48,25 @@ pub fn output_from_detail(detail: &Value) -> Option<OutputRef> {
         stderr_bytes: detail.get("stderr_bytes")?.as_u64()?,
         truncated: detail.get("truncated")?.as_bool()?,
         lost: detail.get("lost")?.as_bool()?,
+    })
+}
+
+/// How a generation ended, from the detail of the event that tells it; none where that has no state.
+pub fn past_from_detail(
+    generation: Generation,
+    at: UnixMs,
+    detail: &Map<String, Value>,
+) -> Option<PastResult> {
+    let text = |name: &str| detail.get(name).and_then(Value::as_str);
+    let code = detail.get("exit_code").and_then(Value::as_i64);
+    Some(PastResult {
+        generation,
+        state: text("state").and_then(State::from_word)?,
+        class: text("class").and_then(Class::from_word),
+        reason: text("reason").map(str::to_owned),
+        exit_code: code.and_then(|code| i32::try_from(code).ok()),
+        output: detail.get("output").and_then(output_from_detail),
+        settled_at: at,
     })
 }
 

@@ -8,7 +8,7 @@ use super::event::{Event, NewEvent};
 use crate::domain::name::{Fingerprint, Generation, Nonce, OpName, Scope};
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::{OwnerRef, ProcessRef};
-use crate::domain::record::{CommandLine, OutputRef, Proposal, Record, Source};
+use crate::domain::record::{CommandLine, OutputRef, Place, Proposal, Record, Source};
 use crate::domain::time::{Stamp, Ttl, UnixMs};
 use serde_json::Value;
 use std::fmt;
@@ -222,6 +222,21 @@ pub struct NewOutput {
     pub truncated: bool,
     /// Output came and could not be stored at all.
     pub lost: bool,
+}
+
+impl NewOutput {
+    /// What a record says of it, once its claim's nonce and its place are known.
+    pub fn stored(&self, nonce: Nonce, place: Place) -> OutputRef {
+        OutputRef {
+            place,
+            nonce,
+            number: self.number,
+            stdout_bytes: self.stdout_bytes,
+            stderr_bytes: self.stderr_bytes,
+            truncated: self.truncated,
+            lost: self.lost,
+        }
+    }
 }
 
 /// Where recorded bytes are.

@@ -145,19 +145,12 @@ impl Memory {
 }
 
 fn stored(nonce: Nonce, output: &NewOutput) -> OutputRef {
-    OutputRef {
-        place: match output.body {
-            OutputBody::Nothing => Place::Nowhere,
-            OutputBody::Inline(_) => Place::Inline,
-            OutputBody::Spooled(_) => Place::Spool,
-        },
-        nonce,
-        number: output.number,
-        stdout_bytes: output.stdout_bytes,
-        stderr_bytes: output.stderr_bytes,
-        truncated: output.truncated,
-        lost: output.lost,
-    }
+    let place = match output.body {
+        OutputBody::Nothing => Place::Nowhere,
+        OutputBody::Inline(_) => Place::Inline,
+        OutputBody::Spooled(_) => Place::Spool,
+    };
+    output.stored(nonce, place)
 }
 
 fn describe(step: &Step) -> String {

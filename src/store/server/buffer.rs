@@ -415,15 +415,7 @@ impl Tx for Buffer<'_> {
                 Place::Spool
             }
         };
-        Ok(OutputRef {
-            place,
-            nonce,
-            number: output.number,
-            stdout_bytes: output.stdout_bytes,
-            stderr_bytes: output.stderr_bytes,
-            truncated: output.truncated,
-            lost: output.lost,
-        })
+        Ok(output.stored(nonce, place))
     }
 
     fn append(&mut self, name: &OpName, generation: Generation, events: &[NewEvent]) -> Tried<()> {

@@ -4,10 +4,10 @@ use super::ServerStore;
 use super::fault::{Fault, Tried};
 use super::rows::{self, COLUMN_COUNT, COLUMNS, FoundRow};
 use crate::domain::name::{Generation, Nonce, OpName, Scope};
-use crate::domain::outcome::{Class, State};
+use crate::domain::outcome::State;
 use crate::domain::record::Record;
 use crate::domain::time::UnixMs;
-use crate::engine::detail::output_from_detail;
+use crate::engine::detail::past_from_detail;
 use crate::engine::event::{Event, EventKind, NewEvent};
 use crate::engine::store::{Filter, GuardKind, PastResult};
 use crate::store::glob;
@@ -325,19 +325,9 @@ impl ServerStore {
         };
         let at: i64 = row.get(0)?;
         let detail = parse_detail(row.get(1)?)?;
-        let text = |name: &str| detail.get(name).and_then(Json::as_str);
-        let code = detail.get("exit_code").and_then(Json::as_i64);
-        Ok(Some(PastResult {
-            generation,
-            state: text("state")
-                .and_then(State::from_word)
-                .ok_or(Fault::Damaged("an ended generation without a state"))?,
-            class: text("class").and_then(Class::from_word),
-            reason: text("reason").map(str::to_owned),
-            exit_code: code.and_then(|code| i32::try_from(code).ok()),
-            output: detail.get("output").and_then(output_from_detail),
-            settled_at: UnixMs(at),
-        }))
+        let past = past_from_detail(generation, UnixMs(at), &detail);
+        past.map(Some)
+            .ok_or(Fault::Damaged("an ended generation without a state"))
     }
 }
 

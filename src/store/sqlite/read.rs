@@ -4,10 +4,10 @@ use super::fault::{Fault, Tried};
 use super::rows::{self, READ};
 use super::tx::parse_guard;
 use crate::domain::name::{Generation, OpName, Scope};
-use crate::domain::outcome::{Class, State};
+use crate::domain::outcome::State;
 use crate::domain::record::{OutputRef, Place, Record};
 use crate::domain::time::UnixMs;
-use crate::engine::detail::output_from_detail;
+use crate::engine::detail::past_from_detail;
 use crate::engine::event::{Event, EventKind};
 use crate::engine::store::{Filter, GuardKind, OpenOutput, PastResult, StoreError, StoreResult};
 use crate::store::glob;
@@ -204,19 +204,9 @@ pub fn past_result(
         return Ok(None);
     };
     let detail = parse_detail(&detail)?;
-    let text = |name: &str| detail.get(name).and_then(Json::as_str);
-    let code = detail.get("exit_code").and_then(Json::as_i64);
-    Ok(Some(PastResult {
-        generation,
-        state: text("state")
-            .and_then(State::from_word)
-            .ok_or(Fault::Damaged("an ended generation without a state"))?,
-        class: text("class").and_then(Class::from_word),
-        reason: text("reason").map(str::to_owned),
-        exit_code: code.and_then(|code| i32::try_from(code).ok()),
-        output: detail.get("output").and_then(output_from_detail),
-        settled_at: UnixMs(at),
-    }))
+    let past = past_from_detail(generation, UnixMs(at), &detail);
+    past.map(Some)
+        .ok_or(Fault::Damaged("an ended generation without a state"))
 }
 
 /// Opens an output for reading.

@@ -113,15 +113,7 @@ impl transitions::Tx for Tx<'_> {
                 .prepare("INSERT OR REPLACE INTO output(nonce, number, bytes) VALUES(?1, ?2, ?3)")?
                 .execute(params![nonce.0, output.number, bytes])?;
         }
-        Ok(OutputRef {
-            place,
-            nonce,
-            number: output.number,
-            stdout_bytes: output.stdout_bytes,
-            stderr_bytes: output.stderr_bytes,
-            truncated: output.truncated,
-            lost: output.lost,
-        })
+        Ok(output.stored(nonce, place))
     }
 
     fn append(&mut self, name: &OpName, generation: Generation, events: &[NewEvent]) -> Tried<()> {
