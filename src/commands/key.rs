@@ -7,13 +7,11 @@ use crate::cli::settings::{self, KeySource, Named, Surroundings};
 use crate::cli::stdout::print;
 use crate::cli::when::rfc3339;
 use crate::cli::words::{Words, flag};
-use crate::process::clock;
 use crate::process::facts::SystemFacts;
+use crate::process::{clock, entry};
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -46,9 +44,8 @@ fn named(layers: &Layers<'_>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<
     };
     let location = &context.location;
     let mut batches = |name: &str| keeping::batch_name(location, name).map_err(|e| e.to_string());
-    let stdin = io::stdin();
     let spool_dir = spool_dir(location.path());
-    let mut facts = SystemFacts::new(argv, stdin.as_fd(), &spool_dir, &mut batches);
+    let mut facts = SystemFacts::new(argv, entry::stdin(), &spool_dir, &mut batches);
     let named = settings::named(layers, &around, &mut facts).map_err(|e| anyhow!(e))?;
     if named.source == KeySource::Derived && no_command {
         return Err(anyhow!(

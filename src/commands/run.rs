@@ -31,13 +31,12 @@ use crate::process::spool::Recording;
 use crate::process::stdin::{buffer_stdin, put_in_place};
 use crate::process::waiting::{self, ChangeWatch, Patience, wait_for_end};
 use crate::process::waiting_line::WaitingLine;
-use crate::process::{clock, liveness, outer, proc};
+use crate::process::{clock, entry, liveness, outer, proc};
 use crate::store::location::{AnyStore, Location};
 use anyhow::{Result, anyhow};
 use std::collections::HashSet;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -106,8 +105,7 @@ pub(super) fn understand(
         .into_iter()
         .map(std::os::unix::ffi::OsStringExt::into_vec)
         .collect();
-    let stdin = io::stdin();
-    let mut facts = SystemFacts::new(argv, stdin.as_fd(), spool_dir, batches);
+    let mut facts = SystemFacts::new(argv, entry::stdin(), spool_dir, batches);
     let named = settings::named(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
     let fingerprint = settings::fingerprint(layers, around, &mut facts).map_err(|e| anyhow!(e))?;
     if let Some(file) = facts.into_spooled_stdin() {

@@ -15,7 +15,7 @@ use crate::domain::outcome::{Cut, Exit};
 use crate::domain::owner::ProcessRef;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// After the child's end its output counts as complete once nothing came for this long,
@@ -188,7 +188,7 @@ impl<'a> Child<'a> {
             survivors: Vec::new(),
             held_terminal: false,
             drain: None,
-            buffer: vec![0; READ_BYTES],
+            buffer: Vec::with_capacity(READ_BYTES),
         }
     }
 
@@ -371,7 +371,7 @@ impl<'a> Child<'a> {
             Stream::Stderr => &mut self.pipes.stderr,
         };
         let Some(file) = pipe else { return };
-        let count = match file.read(&mut self.buffer) {
+        let count = match sys::read_into(file.as_fd(), &mut self.buffer) {
             Ok(count) => count,
             Err(error) if is_no_end(&error) => return,
             // A pseudo-terminal whose last user is gone ends with EIO.
@@ -381,7 +381,7 @@ impl<'a> Child<'a> {
             *pipe = None;
             return;
         }
-        let bytes = &self.buffer[..count];
+        let bytes = &self.buffer[..];
         self.recorder.record(stream, bytes);
         self.listener.heard(stream, bytes);
         if self.live {

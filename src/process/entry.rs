@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -204,6 +204,12 @@ impl EntryState {
     pub(super) fn restore_mask(&self) -> io::Result<()> {
         self.mask().set_mask().map(drop)
     }
+}
+
+/// Descriptor 0 as it is. The standard library's has a buffer that every call would make for nothing.
+pub fn stdin() -> BorrowedFd<'static> {
+    // SAFETY: descriptor 0 is open since `begin`, and nobody closes it.
+    unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }
 }
 
 #[cfg(test)]

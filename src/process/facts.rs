@@ -1,5 +1,6 @@
 //! The facts that keys are made of, as this process finds them.
 
+use super::entry;
 use super::stdin_spool::{digest_stdin, digest_stream};
 use crate::domain::facts::{FactError, Facts};
 use crate::domain::record::Source;
@@ -230,7 +231,7 @@ fn both_streams(mut child: Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
 /// Whether stdin is a pipe, a socket or a file, so that a command may read something from it.
 pub fn stdin_brings_data() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
-    let copy = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
+    let copy = entry::stdin().try_clone_to_owned();
     let kind = copy
         .and_then(|copy| File::from(copy).metadata())
         .map(|metadata| metadata.file_type());

@@ -38,7 +38,7 @@ impl Input {
         if !repeated || entry::state().was_closed(0) {
             return Ok(Input::Inherit);
         }
-        let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut stdin = File::from(entry::stdin().try_clone_to_owned()?);
         let kind = stdin.metadata()?.file_type();
         if kind.is_file() {
             return Ok(Input::Again(stdin.stream_position()?));
@@ -134,6 +134,7 @@ impl Feed {
         self.hand_on(pump);
     }
 
+    #[inline(never)] // its buffer must not become part of a frame that every child needs
     fn hand_on(&mut self, pump: &Pump) {
         let mut buffer = [0u8; CHUNK_BYTES];
         while let Some(to) = &mut self.to {
@@ -168,6 +169,7 @@ impl Pump {
         self.broken.as_ref()
     }
 
+    #[inline(never)] // as with `hand_on`
     fn take_some(&mut self) {
         let mut buffer = [0u8; CHUNK_BYTES];
         match self.source.read(&mut buffer) {

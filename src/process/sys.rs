@@ -43,6 +43,19 @@ pub fn read_once(mut file: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// One read into the buffer's own room, which it replaces what is in it with. The room is not filled with
+/// zeros first: a buffer costs only the pages that something is read into.
+pub fn read_into(fd: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    buffer.clear();
+    let room = buffer.spare_capacity_mut();
+    // SAFETY: the room and its length belong together, and read writes no more than that.
+    let count = unsafe { libc::read(fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: so many bytes were just written.
+    unsafe { buffer.set_len(count) };
+    Ok(count)
+}
+
 /// SIGALRM ends this process after so many seconds, whatever it waits for then.
 pub fn end_after(seconds: u32) {
     // SAFETY: an integer argument.

@@ -1,4 +1,4 @@
-//! SQLite's own way to the system with three differences, each worth a good part of a short call.
+//! SQLite's own way to the system with four differences, each worth a good part of a short call.
 //!
 //! A log that has something in it is opened and not created. After the first sync of a log that it may
 //! have created SQLite syncs the directory too, in every process anew. Whoever put the first frames into
@@ -8,7 +8,11 @@
 //! Paths come resolved (see `place`), so they are not walked a second time.
 //!
 //! The first process at a store empties the index of the log, which is then filled with zeros page by
-//! page. Where it has the size that it is about to get, the zeros are written at once.
+//! page. Where it has the size that it is about to get, its head alone is emptied: it says that there is
+//! nothing in the index, and whoever puts the first frame of a part into it empties the part before.
+//!
+//! For root SQLite gives the log and its index to the owner of the database at every open. Where they
+//! belong to it already, that would be two writes to the file system for nothing.
 
 use rusqlite::ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -39,9 +43,11 @@ fn register() -> bool {
         copy.xOpen = Some(open);
         copy.xFullPathname = Some(full_pathname);
         if let Some(set) = (*base).xSetSystemCall {
-            // Without it SQLite's own is called, which does the same.
-            let call = mem::transmute::<Truncate, SystemCall>(truncate);
-            let _ = set(base, c"ftruncate".as_ptr(), Some(call));
+            // Without them SQLite's own are called, which do the same.
+            let truncate = mem::transmute::<Truncate, SystemCall>(truncate);
+            let _ = set(base, c"ftruncate".as_ptr(), Some(truncate));
+            let give = mem::transmute::<Give, SystemCall>(give);
+            let _ = set(base, c"fchown".as_ptr(), Some(give));
         }
         ffi::sqlite3_vfs_register(Box::leak(Box::new(copy)), 0) == ffi::SQLITE_OK
     }
@@ -101,10 +107,14 @@ const EMPTIED_INDEX: libc::off_t = 3;
 /// The size of the index of a log that was never long: its first part, which SQLite makes as a whole.
 const INDEX_BYTES: usize = 32 * 1024;
 
+/// The part of the index that holds its head: two copies of the header and the marks of the readers, in
+/// the layout that SQLite gives as fixed in its description of the format of the log.
+const INDEX_HEAD_BYTES: usize = 136;
+
 unsafe extern "C" fn truncate(file: c_int, size: libc::off_t) -> c_int {
     // SAFETY: SQLite's own open descriptor.
     unsafe {
-        if size == EMPTIED_INDEX && fill_with_zeros(file) {
+        if size == EMPTIED_INDEX && empty_head(file) {
             return 0;
         }
         libc::ftruncate(file, size)
@@ -116,15 +126,36 @@ unsafe extern "C" fn truncate(file: c_int, size: libc::off_t) -> c_int {
 /// # Safety
 ///
 /// `file` must be an open descriptor.
-unsafe fn fill_with_zeros(file: c_int) -> bool {
-    static ZEROS: [u8; INDEX_BYTES] = [0; INDEX_BYTES];
-    // SAFETY: fstat fills the struct that it is given, and the zeros are as many as are written.
+unsafe fn empty_head(file: c_int) -> bool {
+    let zeros = [0_u8; INDEX_HEAD_BYTES];
+    // SAFETY: the zeros are as many as are written.
+    unsafe {
+        stat_of(file).is_some_and(|stat| usize::try_from(stat.st_size) == Ok(INDEX_BYTES))
+            && libc::pwrite(file, zeros.as_ptr().cast::<c_void>(), zeros.len(), 0)
+                == zeros.len().cast_signed()
+    }
+}
+
+type Give = unsafe extern "C" fn(c_int, libc::uid_t, libc::gid_t) -> c_int;
+
+unsafe extern "C" fn give(file: c_int, owner: libc::uid_t, group: libc::gid_t) -> c_int {
+    // SAFETY: SQLite's own open descriptor.
+    unsafe {
+        match stat_of(file) {
+            Some(stat) if stat.st_uid == owner && stat.st_gid == group => 0,
+            _ => libc::fchown(file, owner, group),
+        }
+    }
+}
+
+/// # Safety
+///
+/// `file` must be an open descriptor.
+unsafe fn stat_of(file: c_int) -> Option<libc::stat> {
+    // SAFETY: all-zero is a valid stat, and fstat fills the one that it is given.
     unsafe {
         let mut stat: libc::stat = mem::zeroed();
-        libc::fstat(file, &mut stat) == 0
-            && usize::try_from(stat.st_size) == Ok(INDEX_BYTES)
-            && libc::pwrite(file, ZEROS.as_ptr().cast::<c_void>(), INDEX_BYTES, 0)
-                == INDEX_BYTES.cast_signed()
+        (libc::fstat(file, &mut stat) == 0).then_some(stat)
     }
 }
 
@@ -146,7 +177,9 @@ unsafe fn has_content(name: *const c_char) -> bool {
 mod tests {
     use super::*;
     use std::ffi::CString;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn only_a_log_with_something_in_it_counts() {
@@ -183,20 +216,40 @@ mod tests {
     }
 
     #[test]
-    fn the_index_of_the_log_is_emptied_and_not_cut() {
+    fn the_head_of_the_index_is_emptied_and_nothing_cut() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("index");
         let emptied = |size: usize| {
             std::fs::write(&path, vec![7; size]).unwrap();
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             // SAFETY: an open descriptor.
-            let done = unsafe { truncate(std::os::fd::AsRawFd::as_raw_fd(&file), EMPTIED_INDEX) };
+            let done = unsafe { truncate(file.as_raw_fd(), EMPTIED_INDEX) };
             assert_eq!(done, 0);
             std::fs::read(&path).unwrap()
         };
-        assert_eq!(emptied(INDEX_BYTES), vec![0; INDEX_BYTES]);
+        let mut index = vec![7; INDEX_BYTES];
+        index[..INDEX_HEAD_BYTES].fill(0);
+        assert_eq!(emptied(INDEX_BYTES), index);
         assert_eq!(emptied(2 * INDEX_BYTES), [7; 3]);
         assert_eq!(emptied(INDEX_BYTES - 1), [7; 3]);
+    }
+
+    #[test]
+    fn a_file_is_given_to_others_only_where_it_is_not_theirs() {
+        let home = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(home.path().join("log")).unwrap();
+        let stat = file.metadata().unwrap();
+        let (owner, group) = (stat.uid(), stat.gid());
+        // SAFETY: an open descriptor.
+        let give = |owner, group| unsafe { give(file.as_raw_fd(), owner, group) };
+        let changed = |stat: &std::fs::Metadata| (stat.ctime(), stat.ctime_nsec());
+        assert_eq!(give(owner, group), 0);
+        assert_eq!(changed(&file.metadata().unwrap()), changed(&stat));
+        let given = give(owner + 1, group);
+        // Only root may.
+        let owner = if owner == 0 { 1 } else { owner };
+        assert_eq!(given == 0, stat.uid() == 0);
+        assert_eq!(file.metadata().unwrap().uid(), owner);
     }
 
     #[test]
