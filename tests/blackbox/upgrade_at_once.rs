@@ -117,6 +117,26 @@ fn a_call_that_a_newer_program_overtakes_ends_clearly_and_is_not_forgotten() {
     }
 }
 
+#[test]
+fn json_tells_that_the_result_of_an_overtaken_call_is_not_recorded() {
+    let t = TestEnv::new();
+    t.fifo("go");
+    let script = "echo x >> n; read x <go; echo out";
+    let call = t.run("--key k --json --report report", script).start();
+    t.upto_lines("n", 1);
+    newer_comes(&t, CHANGES[1]);
+    t.open_fifo("go");
+    let said = call.end().code(0).json();
+    assert_eq!(text(&said["stdout"]), "out\n", "{said}");
+    let report: Value = serde_json::from_str(&t.read("report")).expect("a report");
+    for told in [&said, &report] {
+        let reason = text(&told["reason"]);
+        assert!(reason.contains("could not be recorded"), "{reason}");
+        assert!(reason.contains("upgrade idem"), "{reason}");
+    }
+    t.upto_quiet();
+}
+
 /// A large output is a file by then, and that is not lost with the record.
 #[test]
 fn a_large_output_reaches_the_caller_of_an_overtaken_call() {
@@ -147,7 +167,10 @@ fn an_overtaken_call_starts_no_retry() {
         t.open_fifo("go");
         let done = call.end();
         assert_ne!(done.code, 0, "{done}");
-        done.says("upgrade idem");
+        done.says("no further attempt was made")
+            .says("upgrade idem")
+            .says("later calls will find it unknown")
+            .never_says("tries again");
         assert_eq!(t.lines("n"), 1, "{change}: {done}");
         assert_eq!(kept_state(&t, "k"), "running");
         t.upto_quiet();
@@ -307,7 +330,7 @@ fn what_an_older_program_still_runs_is_not_run_again() {
     .end()
     .code(120);
     p.sh("--key crashed", "echo >> begun").end().code(121);
-    t.idem("resolve crashed --not-done").end().code(125);
+    t.idem("resolve crashed --not-done").end().code(120);
     for sql in OF_VERSION_1 {
         older.execute(sql, []).expect_err("the tables are others");
     }
@@ -472,7 +495,8 @@ fn an_older_reader_keeps_its_view_and_holds_nobody_up() {
     assert_eq!(t.lines("n"), 1);
     assert_eq!(number(&older, count), before);
     older.execute_batch("COMMIT").expect("the end");
-    older.prepare(count).expect_err("the tables are others");
+    let later = older.query_row(count, [], |row| row.get::<_, i64>(0));
+    later.expect_err("the tables are others");
     nothing_is_lost(&t);
     sound(&t);
     t.upto_quiet();
