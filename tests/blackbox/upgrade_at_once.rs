@@ -137,6 +137,30 @@ fn json_tells_that_the_result_of_an_overtaken_call_is_not_recorded() {
     t.upto_quiet();
 }
 
+/// Its probe was asked under the claim, and what would follow its no cannot be recorded any more.
+#[test]
+fn a_call_that_is_overtaken_while_it_asks_its_probe_runs_nothing() {
+    for change in CHANGES {
+        let t = TestEnv::new();
+        t.fifo("go");
+        let probe = "echo x >> asked; read x <go; exit 1";
+        let call = t.idem("run --key k --probe-first --probe").arg(probe);
+        let call = call.args(["--", "sh", "-c", "echo x >> n"]).start();
+        t.upto_lines("asked", 1);
+        newer_comes(&t, change);
+        t.open_fifo("go");
+        let done = call.end();
+        assert_ne!(done.code, 0, "{done}");
+        done.says("nothing was run")
+            .says("did not start, and that could not be recorded")
+            .says("upgrade idem")
+            .never_says("tries again");
+        assert_eq!((t.lines("asked"), t.lines("n")), (1, 0), "{change}");
+        t.upto_quiet();
+        sound(&t);
+    }
+}
+
 /// A large output is a file by then, and that is not lost with the record.
 #[test]
 fn a_large_output_reaches_the_caller_of_an_overtaken_call() {
