@@ -281,6 +281,11 @@ pub fn executed(name: &OpName, executed: &Executed, again: Option<&str>) -> Vec<
         )),
         (false, _) => {}
     }
+    if executed.by_probe {
+        lines.push(format!(
+            "the probe found {name} done, so what it printed is the result"
+        ));
+    }
     if executed.class == Class::Uncertain {
         lines.push(format!(
             "the outcome of {name} is unknown ({}); {}{}",
