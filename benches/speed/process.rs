@@ -11,6 +11,8 @@ pub struct Sample {
     pub took: Duration,
     /// The most memory that it or one of its descendants had at a time.
     pub peak_bytes: u64,
+    /// The page faults of all of them that needed no disk.
+    pub faults: u64,
 }
 
 /// How a crowd of processes went.
@@ -96,25 +98,30 @@ fn finish(child: Child, started: Instant) -> Sample {
     let ended = wait(child.id().cast_signed()).expect("our child");
     let took = started.elapsed();
     assert_eq!(ended.status, 0, "a command failed");
+    let left = reap_all();
     Sample {
         took,
-        peak_bytes: ended.peak_bytes.max(reap_all()),
+        peak_bytes: left.peak_bytes.max(ended.peak_bytes),
+        faults: left.faults + ended.faults,
     }
 }
 
-/// Waits for everything that is left; the most memory that any of it had.
-fn reap_all() -> u64 {
-    let mut peak_bytes = 0;
+/// Waits for everything that is left, and tells what it used.
+fn reap_all() -> Ended {
+    let mut all = Ended::default();
     while let Ok(ended) = wait(-1) {
-        peak_bytes = peak_bytes.max(ended.peak_bytes);
+        all.peak_bytes = all.peak_bytes.max(ended.peak_bytes);
+        all.faults += ended.faults;
     }
-    peak_bytes
+    all
 }
 
+#[derive(Default)]
 struct Ended {
     pid: i32,
     status: i32,
     peak_bytes: u64,
+    faults: u64,
 }
 
 fn wait(pid: i32) -> io::Result<Ended> {
@@ -132,5 +139,6 @@ fn wait(pid: i32) -> io::Result<Ended> {
         status,
         // In KiB, getrusage(2).
         peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        faults: u64::try_from(usage.ru_minflt).unwrap_or(0),
     })
 }

@@ -18,6 +18,9 @@ pub struct Row {
     pub peak_bytes: Option<u64>,
     /// Its system calls, and how many of them wait for the disk.
     pub calls: Option<Calls>,
+    /// The least page faults that it had in a round. Many more than before, and `benches/layout` is to
+    /// be run again.
+    pub faults: Option<u64>,
     /// What else there is to say.
     pub note: String,
 }
@@ -41,6 +44,7 @@ impl Row {
             times: Vec::new(),
             peak_bytes: None,
             calls: None,
+            faults: None,
             note: String::new(),
         }
     }
@@ -48,6 +52,7 @@ impl Row {
     /// Adds a round.
     pub fn add(&mut self, case: Sample, yardstick: Sample) {
         self.times.push((case.took, yardstick.took));
+        self.faults = Some(self.faults.unwrap_or(u64::MAX).min(case.faults));
     }
 
     /// Adds a round, and minds the case's memory.
@@ -85,9 +90,9 @@ pub fn percentile(values: impl Iterator<Item = f64>, percent: usize) -> f64 {
 
 /// Prints all lines. Numbers stand to the right, words to the left.
 pub fn print(rows: &[Row], counted: bool) {
-    const HEADS: [&str; 10] = [
-        "case", "against", "ratio", "p10-p90", "target", "rounds", "syncs", "calls", "peak MiB",
-        "note",
+    const HEADS: [&str; 11] = [
+        "case", "against", "ratio", "p10-p90", "target", "rounds", "syncs", "calls", "faults",
+        "peak MiB", "note",
     ];
     let mut cells = vec![HEADS.map(str::to_owned)];
     cells.extend(rows.iter().map(cells_of));
@@ -103,7 +108,7 @@ pub fn print(rows: &[Row], counted: bool) {
             .zip(widths)
             .enumerate()
             .map(|(column, (cell, width))| match column {
-                0 | 1 | 9 => format!("{cell:<width$}"),
+                0 | 1 | 10 => format!("{cell:<width$}"),
                 _ => format!("{cell:>width$}"),
             })
             .collect();
@@ -114,7 +119,7 @@ pub fn print(rows: &[Row], counted: bool) {
     }
 }
 
-fn cells_of(row: &Row) -> [String; 10] {
+fn cells_of(row: &Row) -> [String; 11] {
     let (low, high) = row.spread();
     let count = |pick: fn(Calls) -> u64| row.calls.map(|calls| pick(calls).to_string());
     let absent = || "-".to_owned();
@@ -128,6 +133,7 @@ fn cells_of(row: &Row) -> [String; 10] {
         row.times.len().to_string(),
         count(|calls| calls.syncs).unwrap_or_else(absent),
         count(|calls| calls.all).unwrap_or_else(absent),
+        row.faults.map_or_else(absent, |faults| faults.to_string()),
         row.peak_bytes
             .map_or_else(absent, |bytes| format!("{:.1}", bytes as f64 / MIB as f64)),
         row.note.clone(),

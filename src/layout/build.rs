@@ -2,8 +2,8 @@
 //!
 //! A replay takes about as long as the system needs to page it in, and each place that is far from the
 //! others costs another page fault. `hot.ld` names the functions and tables that replays and first runs
-//! touch (written by `benches/layout`); names that a build does not have are left out. A linker that
-//! cannot read it links without: the same program, slower.
+//! touch (written by `benches/layout`); names that a build does not have are left out. Where the linker
+//! cannot read it, it is left out as a whole: the same program, slower.
 
 use std::env;
 use std::fs;
