@@ -508,7 +508,7 @@ fn of_execution(base: Report, executed: &Executed) -> Report {
     Report {
         done: Done::Executed,
         state: Some(executed.state),
-        reason: Some(executed.reason.clone()),
+        reason: Some(say::executed_reason(executed)),
         next: next_of(executed.state, Some(executed.class), executed.exit_code),
         retry_at: executed.retry_at,
         exit_code: executed.exit_code,

@@ -270,17 +270,35 @@ pub fn again(plan: &Plan) -> Option<&'static str> {
     }
 }
 
+/// Why an execution ended as it did, for who reads no stderr: with what later calls will not know.
+pub fn executed_reason(executed: &Executed) -> String {
+    match &executed.recorded {
+        Recorded::No(error) => format!(
+            "{}; the result could not be recorded: {error}",
+            executed.reason
+        ),
+        _ => executed.reason.clone(),
+    }
+}
+
+/// An attempt that could not be started. What is not recorded is unknown to the next call, which then
+/// does not simply try again.
+fn nothing_started(executed: &Executed) -> String {
+    let reason = &executed.reason;
+    match (executed.is_retry, &executed.recorded) {
+        (false, Recorded::No(_)) => format!("{reason}; nothing was run"),
+        (false, _) => not_started(reason),
+        (true, Recorded::No(_)) => format!("{reason}; no further attempt was made"),
+        (true, _) => {
+            format!("{reason}; no further attempt was made, and the next call tries again")
+        }
+    }
+}
+
 /// What an execution leaves to be said; `again` is what the same call does about an unknown outcome.
 pub fn executed(name: &OpName, executed: &Executed, again: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
-    match (executed.not_started, executed.is_retry) {
-        (true, false) => lines.push(not_started(&executed.reason)),
-        (true, true) => lines.push(format!(
-            "{}; no further attempt was made, and the next call tries again",
-            executed.reason
-        )),
-        (false, _) => {}
-    }
+    lines.extend(executed.not_started.then(|| nothing_started(executed)));
     if executed.by_probe {
         lines.push(format!(
             "the probe found {name} done, so what it printed is the result"
@@ -311,9 +329,15 @@ pub fn executed(name: &OpName, executed: &Executed, again: Option<&str>) -> Vec<
         Recorded::Deferred(why) => lines.push(format!(
             "{name} ran, and its result is only on this machine so far: {why}; `idem sync` delivers it, and so does the next call from here"
         )),
-        Recorded::No(error) => lines.push(format!(
-            "{name} ran, and its result could not be recorded: {error}; later calls will find it unknown"
-        )),
+        Recorded::No(error) => {
+            let what = match executed.not_started && !executed.is_retry {
+                true => "did not start, and that",
+                false => "ran, and its result",
+            };
+            lines.push(format!(
+                "{name} {what} could not be recorded: {error}; later calls will find it unknown"
+            ));
+        }
     }
     lines
 }

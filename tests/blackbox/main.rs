@@ -45,6 +45,7 @@ mod templates;
 mod terminal;
 mod tty_option;
 mod upgrade;
+mod upgrade_at_once;
 mod verbs;
 mod waiting;
 mod watching;

@@ -17,13 +17,13 @@ use crate::command::Cmd;
 use crate::env::{IDEM, TestEnv, pid, text};
 use crate::procs;
 
-const CRASHES: &str = "echo >> begun; exec sleep 100";
+pub const CRASHES: &str = "echo >> begun; exec sleep 100";
 const ANSWERS: &str = "answers.json";
 
 /// What depends on the moment of asking.
 const PASSING: [&str; 3] = ["left_ms", "deadline_left_ms", "oldest_unknown_seconds"];
 
-fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blackbox/fixtures")
 }
 
@@ -35,9 +35,9 @@ fn versions() -> Vec<PathBuf> {
 }
 
 /// A program that is called in a test's world.
-struct Program<'a> {
-    t: &'a TestEnv,
-    file: &'a Path,
+pub struct Program<'a> {
+    pub t: &'a TestEnv,
+    pub file: &'a Path,
 }
 
 impl Program<'_> {
@@ -45,7 +45,7 @@ impl Program<'_> {
         self.t.command(self.file).args(args.split_whitespace())
     }
 
-    fn sh(&self, options: &str, script: &str) -> Cmd {
+    pub fn sh(&self, options: &str, script: &str) -> Cmd {
         let run = self.call(&format!("run --ttl forever --failed-ttl forever {options}"));
         run.args(["--", "sh", "-c", script])
     }
@@ -144,7 +144,7 @@ fn crash(p: &Program<'_>) {
 }
 
 /// Everything that a program says about a store.
-fn answers(p: &Program<'_>) -> Value {
+pub fn answers(p: &Program<'_>) -> Value {
     let lines = |args: &str| -> Vec<Value> {
         let done = p.call(args).end();
         let text = done.code(0).out_text();
@@ -201,7 +201,7 @@ fn drop_passing(value: &mut Value) {
 }
 
 /// Where what was said before is not said any more. More may be said.
-fn missing(before: &Value, now: &Value, at: &str, found: &mut Vec<String>) {
+pub fn missing(before: &Value, now: &Value, at: &str, found: &mut Vec<String>) {
     match (before, now) {
         (Value::Object(before), Value::Object(now)) => {
             for (name, value) in before {
@@ -219,7 +219,7 @@ fn missing(before: &Value, now: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-fn put(t: &TestEnv, fixture: &Path) {
+pub fn put(t: &TestEnv, fixture: &Path) {
     fs::create_dir(t.store_dir()).expect("a place for the store");
     fs::set_permissions(t.store_dir(), Permissions::from_mode(0o700)).expect("private");
     for entry in fs::read_dir(fixture).expect("a fixture") {
@@ -233,7 +233,7 @@ fn put(t: &TestEnv, fixture: &Path) {
     }
 }
 
-fn saved(fixture: &Path) -> Value {
+pub fn saved(fixture: &Path) -> Value {
     let text = fs::read(fixture.join(ANSWERS)).expect("saved answers");
     serde_json::from_slice(&text).expect("JSON")
 }
