@@ -306,6 +306,33 @@ pub const ALL: &[Scenario] = &[
         settled_before: true,
         ..PLAIN
     },
+    Scenario {
+        name: "batch",
+        call: "batch\norders",
+        after: "now=$(idem batch orders) && [[ $now =~ ^[0-9a-f]{16}$ ]] && [ \"$(idem batch orders)\" = $now ] && \
+            { [ $(cat code) != 0 ] || [ \"$(cat out)\" = $now ]; }",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        prints: Some(ANYTHING),
+        ..PLAIN
+    },
+    Scenario {
+        name: "batch-rotate",
+        before: "idem batch orders >old",
+        call: "batch\norders\n--rotate",
+        after: "now=$(idem batch orders) && [ \"$(idem batch orders)\" = $now ] && \
+            if [ $(cat code) = 0 ]; then [ \"$(cat out)\" = $now ] && [ \"$(cat old)\" != $now ]; fi",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        prints: Some(ANYTHING),
+        ..PLAIN
+    },
+    Scenario {
+        name: "batched",
+        before: "idem run -k other -- true",
+        key: "k-{batch:orders}",
+        call: "run\n-kk-{batch:orders}\n--\nsh\n-c\necho x >>n; echo out",
+        finally: "[ \"$(idem status 'k-*' --json | jq length)\" = 1 ]",
+        ..PLAIN
+    },
 ];
 
 /// What a call prints is not looked at.
