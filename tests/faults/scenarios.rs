@@ -231,6 +231,21 @@ pub const ALL: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "resolve-out",
+        before: "idem run -k k -- sh -c 'test -e ok || kill -9 $$; echo x >>n; echo out' 2>/dev/null; \
+            printf '%20000s\\n' out >text",
+        call: "resolve\nk\n--succeeded\n--stdout=text",
+        after: "state() { idem status k --json | jq -r .state; }
+            if [ $(state) = unknown ]; then [ $(cat code) != 0 ] && idem resolve k --succeeded --stdout text || exit 1; fi; \
+            [ $(state) = succeeded ] && idem output k | cmp - text",
+        again: "run\n-kk\n--\nsh\n-c\ntest -e ok || kill -9 $$; echo x >>n; echo out",
+        out: SPACES,
+        prints: Some(ANYTHING),
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
         name: "approve",
         before: "idem run -k k --hold -- sh -c 'echo x >>n; echo out' 2>/dev/null",
         call: "approve\nk\n--yes",
@@ -331,6 +346,58 @@ pub const ALL: &[Scenario] = &[
         key: "k-{batch:orders}",
         call: "run\n-kk-{batch:orders}\n--\nsh\n-c\necho x >>n; echo out",
         finally: "[ \"$(idem status 'k-*' --json | jq length)\" = 1 ]",
+        ..PLAIN
+    },
+    Scenario {
+        name: "import",
+        before: "export IDEM_STORE=$PWD/from/idem.db; idem run -k k -- sh -c 'echo x >>n; echo out' >/dev/null; \
+            idem run -k k2 -- sh -c 'echo x >>n; printf %20000s out' >/dev/null; idem export k k2 >lines; \
+            idem export k >new.k; idem export k2 >new.k2; rm -r n from; unset IDEM_STORE; idem run -k other -- true",
+        call: "import",
+        input: "lines",
+        after: "whole=0; for k in k k2; do idem export $k >is; \
+                if [ -s is ]; then whole=$((whole + 1)); cmp is new.$k || exit 1; fi; done; \
+            [ $(cat code) != 0 ] || [ $whole = 2 ] || exit 2; \
+            idem import --json <lines | jq -e \".kept == $whole and .added == 2 - $whole\" && \
+            idem export k k2 | cmp - lines",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; echo out",
+        finally: "[ \"$(idem run -k k2 -- sh -c 'echo x >>n; printf %20000s out' | wc -c)\" = 20000 ] && \
+            ! [ -e n ] && idem export k k2 | cmp - lines && \
+            for k in k k2; do [ $(idem log $k --json | grep -c '\"event\":\"imported\"') = 1 ] || exit 1; done",
+        prints: Some(ANYTHING),
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "import-over",
+        before: "export IDEM_STORE=$PWD/from/idem.db; echo out >text; \
+            idem run -k k -- sh -c 'echo x >>n; cat text' >/dev/null; \
+            idem run -k k2 -- sh -c 'echo x >>n; printf %20000s out' >/dev/null; idem export k k2 >lines; \
+            idem export k >new; rm -r from; unset IDEM_STORE; printf %30000s old >text; \
+            idem run -k k -- sh -c 'echo x >>n; cat text' >/dev/null; idem export k >old; rm n",
+        call: "import\n--overwrite",
+        input: "lines",
+        after: "idem export k >is; cmp is old || cmp is new || exit 1; \
+            [ $(cat code) != 0 ] || { idem export k k2 | cmp - lines; } || exit 2; \
+            idem import --overwrite --json <lines | jq -e '.added + .replaced == 2' && \
+            idem export k k2 | cmp - lines",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; cat text",
+        finally: "idem export k k2 | cmp - lines",
+        prints: Some(ANYTHING),
+        settled_before: true,
+        spools: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "wait",
+        before: "idem run -k k -- sh -c 'echo x >>n; sleep 0.2; echo out' >/dev/null 2>&1 & \
+            upto test -s n; disown",
+        call: "wait\nk",
+        again: "run\n-kk\n--\nsh\n-c\necho x >>n; sleep 0.2; echo out",
+        after: "[ $(cat code) != 0 ] || [ \"$(cat out)\" = out ]",
+        prints: Some(ANYTHING),
+        settled_before: true,
         ..PLAIN
     },
 ];
