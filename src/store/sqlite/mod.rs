@@ -50,7 +50,7 @@ use tx::Tx;
 const QUEUE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a turn is waited for by who can as well leave the work to the next.
-const QUEUE_GLANCE: Duration = Duration::from_millis(1);
+const QUEUE_GLANCE: Duration = Duration::ZERO;
 
 /// How long SQLite's own locks are waited for.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
@@ -58,11 +58,14 @@ const BUSY_LIMIT: Duration = Duration::from_secs(10);
 /// Shortest and longest pause between two tries of SQLite's lock, in microseconds.
 const BUSY_PAUSE_US: (u64, u64) = (1_000, 10_000);
 
-/// From how many frames on a commit folds the log into the database.
+/// From how many frames on a commit folds the log into the database, while all others wait.
+const LONGEST_WAL_FRAMES: u64 = 512;
+
+/// From how many frames on a process folds it that has nothing else to do any more.
 const LONG_WAL_FRAMES: u64 = 64;
 
-/// The same for who has time and finds nobody in the way. Every lone opener reads the log again, so that
-/// each frame costs each replay.
+/// The same for who has time and is alone. Every lone opener reads the log again, so that each frame
+/// costs each replay; in a crowd there is none, and a fold would make all others wait.
 const QUIET_WAL_FRAMES: u64 = 16;
 
 /// Bytes of a frame in the log (a page and its header), and of the log's own header.
@@ -78,6 +81,8 @@ pub struct SqliteStore {
     queue: Option<Queue>,
     /// The version of the schema that this connection knows.
     version: i64,
+    /// How long the log was after this connection's last commit.
+    left_wal_bytes: u64,
 }
 
 impl SqliteStore {
@@ -110,6 +115,7 @@ impl SqliteStore {
                 paths,
                 queue: None,
                 version: schema::version_of(migrations),
+                left_wal_bytes: 0,
             })),
             Kind::Blank => Ok(None),
             Kind::Older => {
@@ -129,6 +135,7 @@ impl SqliteStore {
             paths,
             queue: Some(queue),
             version: schema::version_of(migrations),
+            left_wal_bytes: 0,
         })
     }
 
@@ -156,7 +163,15 @@ impl SqliteStore {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        if wal_frames(&self.paths) <= QUIET_WAL_FRAMES {
+        let frames = wal_frames(&self.paths);
+        let alone = wal_bytes(&self.paths) == self.left_wal_bytes;
+        if frames
+            <= if alone {
+                QUIET_WAL_FRAMES
+            } else {
+                LONG_WAL_FRAMES
+            }
+        {
             return Ok(());
         }
         let Some(_turn) = turn(queue, QUEUE_GLANCE) else {
@@ -176,6 +191,7 @@ impl SqliteStore {
         };
         let turn = turn(queue, QUEUE_LIMIT);
         let done = transact(&self.conn, &self.paths, self.version, body);
+        self.left_wal_bytes = wal_bytes(&self.paths);
         drop(turn);
         let (value, doomed) = self.told(done)?;
         for spool in doomed {
@@ -345,7 +361,7 @@ fn connect_to_write(paths: &Paths, queue: &Queue, migrations: &[Migration]) -> T
         }
     }
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {LONG_WAL_FRAMES}"
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {LONGEST_WAL_FRAMES}"
     ))?;
     Ok(conn)
 }

@@ -422,6 +422,26 @@ fn only_a_long_log_is_folded_in() {
 }
 
 #[test]
+fn in_a_crowd_the_log_may_be_longer_than_alone() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let mut other = SqliteStore::open_write(&home.path()).unwrap();
+    let paths = store.paths().clone();
+    let mut n = 0;
+    while wal_frames(&paths) <= QUIET_WAL_FRAMES {
+        n += 1;
+        claim(&mut store, &format!("k{n}"), n).unwrap();
+    }
+    claim(&mut other, "other", 200).unwrap();
+    let frames = wal_frames(&paths);
+    assert!(frames <= LONG_WAL_FRAMES);
+    store.checkpoint_if_long().unwrap();
+    assert_eq!(wal_frames(&paths), frames, "the other one is still there");
+    other.checkpoint_if_long().unwrap();
+    assert_eq!(wal_frames(&paths), 0, "nobody came after it");
+}
+
+#[test]
 fn bytes_of_the_lock_file_are_no_part_of_the_queue() {
     let home = Home::new();
     let paths = SqliteStore::prepare_place(&home.path()).unwrap();
