@@ -36,7 +36,7 @@ use trace::{Act, Point, Traced, trace};
 use verify::{Checked, Ended};
 
 /// Disturbed runs of each scenario in the bounded test.
-const CHOSEN: usize = 28;
+const CHOSEN: usize = 20;
 
 /// Runs at once: most of a run is waiting for the disk and for the tracer.
 const WORKERS: usize = 3;
