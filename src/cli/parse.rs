@@ -3,6 +3,7 @@
 use super::options::{self, global_args};
 use super::verbs;
 use super::words::Words;
+use crate::domain::duration::DurationError;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -50,8 +51,54 @@ fn one_verb(verb: &'static verbs::Verb, arguments: &[OsString]) -> Result<Typed,
             verb: verb.name,
             words: Words::of(&matches),
         }),
-        Err(error) => shown_or_failed(&error, &format!("idem {}", verb.name)),
+        Err(error) => match negative_value(&error, &verbs::command(verb), &arguments[1..]) {
+            Some(told) => Err(told),
+            None => shown_or_failed(&error, &format!("idem {}", verb.name)),
+        },
     }
+}
+
+/// What is wrong where the value of an option begins with a minus and a digit, which clap takes for an
+/// option that it does not know.
+fn negative_value(
+    error: &clap::Error,
+    command: &Command,
+    arguments: &[OsString],
+) -> Option<String> {
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => unknown,
+        _ => return None,
+    };
+    if !unknown
+        .strip_prefix('-')?
+        .starts_with(|c: char| c.is_ascii_digit())
+    {
+        return None;
+    }
+    let at = arguments
+        .iter()
+        .position(|argument| argument.as_bytes().starts_with(unknown.as_bytes()))?;
+    let before = arguments.get(at.checked_sub(1)?)?.to_str()?;
+    let named = |arg: &&clap::Arg| {
+        let long = arg
+            .get_long()
+            .is_some_and(|long| before.strip_prefix("--") == Some(long));
+        long || arg
+            .get_short()
+            .is_some_and(|short| before == format!("-{short}"))
+    };
+    let option = command.get_arguments().find(named)?;
+    let takes = option.get_value_names()?.first()?.as_str();
+    let (long, value) = (option.get_long()?, arguments.get(at)?.to_string_lossy());
+    Some(match takes {
+        "DUR" | "DUR|TIME" | "PERIOD" => {
+            format!("--{long}: {}", DurationError::Negative(value.into_owned()))
+        }
+        "N" | "SIZE" => {
+            format!("--{long} takes {takes}, and `{value}` is negative; write it without the minus")
+        }
+        _ => format!("a value that begins with a minus is written --{long}={value}"),
+    })
 }
 
 /// The verb that is to be quick.
@@ -248,6 +295,40 @@ mod tests {
                 error.contains(&format!("did you mean '{similar}'?")),
                 "{error}"
             );
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_negative_value_is_told_as_one() {
+        for (line, wanted) in [
+            (
+                "run --ttl -5m -- ls",
+                "--ttl: a duration cannot be negative, as `-5m` is",
+            ),
+            (
+                "run -t -90s -- ls",
+                "--timeout: a duration cannot be negative",
+            ),
+            ("run --per -15m ls", "--per: a duration cannot be negative"),
+            ("wait k --wait -1h", "--wait: a duration cannot be negative"),
+            (
+                "status --since -1h",
+                "--since: a duration cannot be negative",
+            ),
+            (
+                "run --retries -1 -- ls",
+                "--retries takes N, and `-1` is negative",
+            ),
+            (
+                "run --key -5m -- ls",
+                "a value that begins with a minus is written --key=-5m",
+            ),
+            ("run -5 -- ls", "unexpected argument '-5'"),
+            ("run --json -5m -- ls", "unexpected argument '-5'"),
+        ] {
+            let error = typed(line).expect_err(line);
+            assert!(error.starts_with(wanted), "{line}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }

@@ -299,6 +299,11 @@ fn nothing_started(executed: &Executed) -> String {
 pub fn executed(name: &OpName, executed: &Executed, again: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(executed.not_started.then(|| nothing_started(executed)));
+    if executed.by_probe {
+        lines.push(format!(
+            "the probe found {name} done, so what it printed is the result"
+        ));
+    }
     if executed.class == Class::Uncertain {
         lines.push(format!(
             "the outcome of {name} is unknown ({}); {}{}",

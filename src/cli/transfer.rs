@@ -101,19 +101,11 @@ fn proposal_value(proposal: &Proposal) -> Value {
         "executable": proposal.identity.executable.hex(),
         "cwd": bytes_value(&proposal.identity.cwd),
         "preview": bytes_value(&proposal.preview),
-        "verdict": verdict_word(proposal.verdict),
+        "verdict": proposal.verdict.word(),
         "decided_by": proposal.decided_by,
         "decided_at_ms": proposal.decided_at.map(|at| at.0),
         "note": proposal.note,
     })
-}
-
-fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pending => "pending",
-        Verdict::Approved => "approved",
-        Verdict::Rejected => "rejected",
-    }
 }
 
 /// A piece of an output.
@@ -289,12 +281,7 @@ fn source(value: &Value) -> Option<Source> {
 }
 
 fn proposal(fields: &Fields<'_>) -> Result<Proposal, String> {
-    let verdict = |value: &Value| {
-        let word = value.as_str()?;
-        let all = [Verdict::Pending, Verdict::Approved, Verdict::Rejected];
-        all.into_iter()
-            .find(|verdict| verdict_word(*verdict) == word)
-    };
+    let verdict = |value: &Value| Verdict::from_word(value.as_str()?);
     let of_bytes = |value: &Value| bytes(Some(value));
     Ok(Proposal {
         identity: Identity {

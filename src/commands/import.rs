@@ -156,7 +156,8 @@ impl<R: BufRead> Importer<R> {
             lost: false,
         });
         let written = self.write(&import);
-        if !matches!(written, Ok(Imported::Added | Imported::Replaced)) {
+        // A commit that failed can turn out to be there all the same, and then its record needs the file.
+        if matches!(written, Ok(Imported::Kept)) {
             stored.discard();
         }
         written.map(drop)

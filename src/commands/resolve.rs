@@ -152,7 +152,8 @@ fn settle(
             None => Change::Resolve(Box::new(resolution.clone())),
         }
     });
-    if (changed.is_err() || refused.is_some())
+    // A commit that failed can turn out to be there all the same, and then its record needs the file.
+    if refused.is_some()
         && let Some(stored) = stored
     {
         stored.discard();

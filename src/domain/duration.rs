@@ -26,7 +26,10 @@ impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DurationError::Empty => write!(f, "the duration is empty: write for example 90s"),
-            DurationError::Negative(text) => write!(f, "duration `{text}` is negative"),
+            DurationError::Negative(text) => write!(
+                f,
+                "a duration cannot be negative, as `{text}` is: write for example 90s or 5m"
+            ),
             DurationError::NoUnit(text) => {
                 write!(
                     f,

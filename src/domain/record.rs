@@ -81,6 +81,25 @@ pub enum Verdict {
     Rejected,
 }
 
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 3] = [Verdict::Pending, Verdict::Approved, Verdict::Rejected];
+
+    /// The word used in JSON, in the store and in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Pending => "pending",
+            Verdict::Approved => "approved",
+            Verdict::Rejected => "rejected",
+        }
+    }
+
+    /// Reads back what [`Verdict::word`] wrote.
+    pub fn from_word(word: &str) -> Option<Verdict> {
+        Verdict::ALL.into_iter().find(|v| v.word() == word)
+    }
+}
+
 /// A held operation's proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {

@@ -12,14 +12,14 @@ use super::ledger;
 use super::plan::Plan;
 use super::propose;
 use super::store::{
-    ClaimId, Claimable, Claimed, Claiming, NewClaim, Store, StoreResult, TokenChoice,
+    ClaimId, Claimable, Claimed, Claiming, NewClaim, NewRecord, Store, StoreResult, TokenChoice,
 };
 use crate::domain::decision::{Decision, Request, Why, decide};
 use crate::domain::name::Generation;
 use crate::domain::outcome::{Class, State};
 use crate::domain::owner::Liveness;
 use crate::domain::record::{Identity, Record};
-use crate::domain::time::UnixMs;
+use crate::domain::time::{Stamp, UnixMs};
 use crate::policy::deadline;
 use crate::policy::retry::{self, Execution, Found, Moment, Step};
 use std::time::Duration;
@@ -226,9 +226,15 @@ fn begin(
         }
     }
     let found_dirty = record.is_some_and(|record| record.dirty) && why != Why::Expired;
+    let at = hands.now();
     let claim = NewClaim {
-        dirty: prepared || found_dirty,
-        ..new_claim(hands, plan, record, &token, prepared, why)
+        record: NewRecord {
+            dirty: prepared || found_dirty,
+            events: first_events(hands, plan, record, prepared, why, at.wall),
+            ..new_record(hands, plan, token, at)
+        },
+        owner: hands.owner(),
+        starts_attempt: prepared,
     };
     let considered = Considered {
         prepared,
@@ -347,18 +353,38 @@ pub fn moment(
     }
 }
 
-fn new_claim(
+/// What this call asks for, as a claim or a proposal of now writes it: clean and without events.
+pub(super) fn new_record(
+    hands: &dyn Hands,
+    plan: &Plan,
+    token: TokenChoice,
+    at: Stamp,
+) -> NewRecord {
+    NewRecord {
+        nonce: hands.nonce(),
+        token,
+        fingerprint: plan.request.fingerprint,
+        command: plan.command.clone(),
+        ttl: plan.ttl,
+        failed_ttl: plan.failed_ttl,
+        source: plan.source.clone(),
+        dirty: false,
+        at,
+        events: Vec::new(),
+    }
+}
+
+/// What the ledger learns with the claim.
+fn first_events(
     hands: &dyn Hands,
     plan: &Plan,
     record: Option<&Record>,
-    token: &TokenChoice,
     starts_attempt: bool,
     why: Why,
-) -> NewClaim {
-    let owner = hands.owner();
-    let at = hands.now();
+    at: UnixMs,
+) -> Vec<NewEvent> {
     let event = |kind, attempt, detail| NewEvent {
-        at: at.wall,
+        at,
         kind,
         attempt,
         detail,
@@ -372,21 +398,8 @@ fn new_claim(
         events.push(event(
             EventKind::AttemptStarted,
             Some(1),
-            ledger::started(owner.child),
+            ledger::started(hands.owner().child),
         ));
     }
-    NewClaim {
-        nonce: hands.nonce(),
-        token: token.clone(),
-        fingerprint: plan.request.fingerprint,
-        command: plan.command.clone(),
-        ttl: plan.ttl,
-        failed_ttl: plan.failed_ttl,
-        owner,
-        source: plan.source.clone(),
-        starts_attempt,
-        dirty: starts_attempt,
-        at,
-        events,
-    }
+    events
 }

@@ -10,7 +10,7 @@ use super::holder;
 use super::plan::{GuardPlan, Plan};
 use super::store::{GuardKind, Guards, Permit, PermitWish, Store, StoreError, StoreResult};
 use crate::domain::time::{Stamp, UnixMs};
-use crate::policy::breaker::{Admission, Breaker, BreakerSpec, Told};
+use crate::policy::breaker::{Admission, Breaker, BreakerSpec, Phase, Told};
 use crate::policy::budget::Budget;
 use crate::policy::state::StateError;
 use crate::policy::task::Task;
@@ -216,20 +216,25 @@ fn breaker_state(guards: &mut dyn Guards, spec: &BreakerSpec, now: &Stamp) -> St
     Ok(found.unwrap_or_else(|| Breaker::closed(now)))
 }
 
-/// Tells the breaker how an attempt ended (or that none took place, which gives a lease back).
+/// Tells the breaker how an attempt ended (or that none took place, which gives a lease back). Returns
+/// until when it lets nobody in, if it is open now.
 pub fn tell_breaker(
     hands: &dyn Hands,
     plan: &GuardPlan,
     guards: &mut dyn Guards,
     told: Told,
-) -> StoreResult<()> {
+) -> StoreResult<Option<UnixMs>> {
     let Some(spec) = &plan.breaker else {
-        return Ok(());
+        return Ok(None);
     };
     let now = hands.now();
     let mut breaker = breaker_state(guards, spec, &now)?;
     breaker.record(spec, &now, &hands.holder(), told);
-    guards.set_guard(GuardKind::Breaker, &spec.name, Some(breaker.to_json()))
+    guards.set_guard(GuardKind::Breaker, &spec.name, Some(breaker.to_json()))?;
+    Ok(match breaker.phase(&now) {
+        Phase::Open(left) => Some(later(&now, left)),
+        Phase::Closed { .. } | Phase::HalfOpen { .. } => None,
+    })
 }
 
 /// Whether a retry may take place: the breaker learns of the last attempt and is asked again, and one

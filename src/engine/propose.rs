@@ -1,11 +1,11 @@
 //! Recording a proposal for a person to decide: `--hold`.
 
-use super::claim::{FirstLook, NotClaimed, Verdict};
+use super::claim::{FirstLook, NotClaimed, Verdict, new_record};
 use super::event::{EventKind, NewEvent};
 use super::hands::Hands;
 use super::ledger;
 use super::plan::Plan;
-use super::store::{Claiming, NewProposal, TokenChoice};
+use super::store::{Claiming, NewProposal, NewRecord, TokenChoice};
 use crate::domain::record::{Proposal, Record, Verdict as Said};
 use crate::domain::time::Stamp;
 
@@ -35,13 +35,11 @@ pub(super) fn propose(
         detail: ledger::proposed(record, &plan.source, &preview),
     };
     let proposal = NewProposal {
-        nonce: hands.nonce(),
-        token,
-        fingerprint: plan.request.fingerprint,
-        command: plan.command.clone(),
-        ttl: plan.ttl,
-        failed_ttl: plan.failed_ttl,
-        source: plan.source.clone(),
+        record: NewRecord {
+            dirty: lasting.is_some_and(|record| record.dirty),
+            events: vec![event],
+            ..new_record(hands, plan, token, now)
+        },
         proposal: Proposal {
             identity,
             preview,
@@ -50,9 +48,6 @@ pub(super) fn propose(
             decided_at: None,
             note: None,
         },
-        dirty: lasting.is_some_and(|record| record.dirty),
-        at: now,
-        events: vec![event],
     };
     (
         Err(NotClaimed::LookAgain),

@@ -121,10 +121,10 @@ pub enum TokenChoice {
     Mint(String),
 }
 
-/// A claim to be written. It gets the next generation.
+/// What a claim and a proposal write alike: the record's new generation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewClaim {
-    /// The claim's random name.
+pub struct NewRecord {
+    /// The generation's random name.
     pub nonce: Nonce,
     /// Keep or mint.
     pub token: TokenChoice,
@@ -132,18 +132,14 @@ pub struct NewClaim {
     pub fingerprint: Fingerprint,
     /// The command.
     pub command: CommandLine,
-    /// How long a success is kept.
+    /// How long a success is kept; for a proposal, how long it is valid.
     pub ttl: Ttl,
     /// How long a failure is kept.
     pub failed_ttl: Ttl,
-    /// Who owns it.
-    pub owner: OwnerRef,
     /// Who called.
     pub source: Source,
-    /// An attempt starts with this claim, so it counts. Without it a probe or a cleanup comes first.
-    pub starts_attempt: bool,
-    /// Something half done may be left: by the attempt that starts, or by an earlier one that no cleanup
-    /// has followed.
+    /// Something half done may be left: by the attempt that starts, or by an earlier one, of whichever
+    /// command, that no cleanup has followed. What is approved later finds it.
     pub dirty: bool,
     /// When.
     pub at: Stamp,
@@ -151,32 +147,24 @@ pub struct NewClaim {
     pub events: Vec<NewEvent>,
 }
 
+/// A claim to be written (state running). It gets the next generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewClaim {
+    /// What it shares with a proposal.
+    pub record: NewRecord,
+    /// Who owns it.
+    pub owner: OwnerRef,
+    /// An attempt starts with this claim, so it counts. Without it a probe or a cleanup comes first.
+    pub starts_attempt: bool,
+}
+
 /// A proposal to be recorded for a person to decide (state held). It gets the next generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewProposal {
-    /// A random name, as for a claim.
-    pub nonce: Nonce,
-    /// Keep or mint.
-    pub token: TokenChoice,
-    /// What was asked for.
-    pub fingerprint: Fingerprint,
-    /// The command.
-    pub command: CommandLine,
-    /// How long the proposal is valid.
-    pub ttl: Ttl,
-    /// How long a failure is kept.
-    pub failed_ttl: Ttl,
-    /// Who called.
-    pub source: Source,
+    /// What it shares with a claim.
+    pub record: NewRecord,
     /// What a person decides about.
     pub proposal: Proposal,
-    /// Something half done may be left by an earlier attempt, of whichever command, that no cleanup has
-    /// followed: what is approved finds it.
-    pub dirty: bool,
-    /// When.
-    pub at: Stamp,
-    /// Written to the ledger in the same transaction.
-    pub events: Vec<NewEvent>,
 }
 
 /// What a claiming transaction does, as its closure decides.

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub enum DurationError {
     /// It is not a duration at all; carries the text and what the parser said.
     Malformed(String, String),
+    /// It begins with a minus sign; carries the text.
+    Negative(String),
     /// It is zero; carries the text.
     Zero(String),
 }
@@ -21,6 +23,10 @@ impl fmt::Display for DurationError {
                     "`{text}` is not a duration ({why}), expected for example 500ms, 90s or 1h 30m"
                 )
             }
+            DurationError::Negative(text) => write!(
+                f,
+                "a duration cannot be negative, as `{text}` is: write for example 90s or 5m"
+            ),
             DurationError::Zero(text) => {
                 write!(
                     f,
@@ -36,6 +42,9 @@ impl std::error::Error for DurationError {}
 /// Reads a duration in humantime's notation and refuses zero.
 pub fn positive_duration(text: &str) -> Result<Duration, DurationError> {
     let text = text.trim();
+    if text.starts_with('-') {
+        return Err(DurationError::Negative(text.to_owned()));
+    }
     let duration = humantime::parse_duration(text)
         .map_err(|e| DurationError::Malformed(text.to_owned(), e.to_string()))?;
     if duration.is_zero() {
@@ -71,15 +80,11 @@ mod tests {
             positive_duration("0s").unwrap_err(),
             DurationError::Zero("0s".into())
         );
-        for bad in [
-            "",
-            "5",
-            "-1s",
-            "NaN",
-            "infs",
-            "1e9s",
-            "99999999999999999999s",
-        ] {
+        assert_eq!(
+            positive_duration(" -1s").unwrap_err(),
+            DurationError::Negative("-1s".into())
+        );
+        for bad in ["", "5", "NaN", "infs", "1e9s", "99999999999999999999s"] {
             assert!(
                 matches!(positive_duration(bad), Err(DurationError::Malformed(..))),
                 "{bad}"

@@ -169,15 +169,11 @@ fn a_caller_that_dies_before_the_claim_cancels_it() {
     let t = TestEnv::new();
     t.run("--key warm", "true").end().code(0);
     t.upto_quiet();
-    let store = rusqlite::Connection::open(t.store()).expect("the store");
-    store
-        .execute_batch("BEGIN IMMEDIATE")
-        .expect("the write lock");
+    let lock = t.lock_store();
     let caller = t.run("--key k", "echo x >> n").start();
     upto("the keeper is there", || t.running().len() >= 2);
     caller.kill();
-    store.execute_batch("ROLLBACK").expect("the lock's end");
-    drop(store);
+    drop(lock);
     t.upto_quiet();
     assert_eq!(t.state("k"), "none");
     assert_eq!(t.lines("n"), 0);

@@ -100,6 +100,15 @@ impl TestEnv {
         self.store_dir().join("idem.db")
     }
 
+    /// Keeps everybody else from writing to the default store until it is dropped.
+    pub fn lock_store(&self) -> rusqlite::Connection {
+        let store = rusqlite::Connection::open(self.store()).expect("the store");
+        store
+            .execute_batch("BEGIN IMMEDIATE")
+            .expect("the write lock");
+        store
+    }
+
     /// Any program, in this environment.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Cmd {
         let mut command = std::process::Command::new(program);
@@ -305,6 +314,13 @@ pub fn text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The keys of a list of operations, in its order.
+#[track_caller]
+pub fn keys(list: &Value) -> Vec<String> {
+    let list = list.as_array().expect("a list");
+    list.iter().map(|op| text(&op["key"])).collect()
 }
 
 /// A JSON number as a PID.

@@ -39,6 +39,33 @@ fn a_breaker_opens_after_its_failures_and_says_until_when() {
 }
 
 #[test]
+fn the_failure_that_opens_a_breaker_says_when_to_try_again() {
+    let t = TestEnv::new();
+    let call = |key: &str, script: &str| {
+        let breaker = "--breaker api:failures=2,cooldown=5m --retry-on any";
+        let done = t.run(&format!("--key {key} --json {breaker}"), script);
+        done.end().json()
+    };
+    let first = call("a", FAILS);
+    assert_eq!(text(&first["next"]), "retry_later");
+    assert!(first["retry_at"].is_null(), "at any time: {first}");
+    let (opens, refused) = (call("b", FAILS), call("c", FAILS));
+    assert_eq!(text(&refused["decision"]), "refused");
+    let moment = |told: &serde_json::Value| -> jiff::Timestamp {
+        let moment = text(&told["retry_at"]);
+        moment.parse().unwrap_or_else(|e| panic!("{told}: {e}"))
+    };
+    let apart = moment(&opens).duration_until(moment(&refused));
+    assert!(apart.abs().as_secs() < 1, "{opens} {refused}");
+    // Where a person must decide first, the breaker's time is none to come back at.
+    let options = "--key d --json --breaker other:failures=1,cooldown=5m";
+    let lost = t.run(options, "kill -9 $$").end().json();
+    assert_eq!(text(&lost["next"]), "ask_human");
+    assert!(lost["retry_at"].is_null(), "{lost}");
+    assert_eq!(t.lines("n"), 2);
+}
+
+#[test]
 fn racers_at_a_half_open_breaker_are_one_probe() {
     let t = TestEnv::new();
     for key in ["a", "b"] {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::env::{TestEnv, gate, text, tool_or_leave};
+use crate::env::{TestEnv, gate, keys, text, tool_or_leave};
 
 /// The members of `run --json`, in their order.
 const RUN: [&str; 18] = [
@@ -370,13 +370,7 @@ fn a_list_is_an_array_of_the_same_shape_without_attempts() {
         t.run(&format!("--key {key}"), "true").end().code(0);
     }
     let list = t.idem("status --json").end().code(0).json();
-    let keys: Vec<String> = list
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|op| text(&op["key"]))
-        .collect();
-    assert_eq!(keys, ["c", "b", "a"], "the newest first");
+    assert_eq!(keys(&list), ["c", "b", "a"], "the newest first");
     let members: Vec<&str> = OPERATION
         .iter()
         .copied()

@@ -29,8 +29,11 @@ fn a_later_probe_finds_the_effect_and_its_words_are_replayed() {
     )
     .end()
     .code(0)
-    .out("found\n");
-    t.run("--key k", LOST).end().code(0).out("found\n");
+    .out("found\n")
+    .err("idem: the probe found k done, so what it printed is the result\n");
+    // A replay is a result like any other.
+    let replayed = t.run("--key k", LOST).end();
+    replayed.code(0).out("found\n").err("");
     assert_eq!(t.lines("effect"), 1);
 }
 
@@ -38,11 +41,26 @@ fn a_later_probe_finds_the_effect_and_its_words_are_replayed() {
 fn the_same_call_asks_too() {
     let t = TestEnv::new();
     let probe = ["--probe", "test -s effect && echo found"];
-    for _ in 0..2 {
+    for found in [1, 0] {
         let done = run(&t, "--key k --timeout 1s --kill-after 300ms", &probe, LOST).end();
         done.code(0).out("found\n");
+        let told = done.err_text().matches("the probe found k done").count();
+        assert_eq!(told, found, "{done}");
     }
     assert_eq!((t.lines("effect"), t.state("k").as_str()), (1, "succeeded"));
+}
+
+#[test]
+fn a_yes_is_told_in_json_too_and_not_at_all_when_quiet() {
+    let t = TestEnv::new();
+    let probe = ["--probe", "true"];
+    t.make_unknown("j", "kill -9 $$");
+    let done = run(&t, "--key j --json", &probe, "kill -9 $$").end();
+    done.code(0).says("the probe found j done");
+    assert_eq!(text(&done.json()["decision"]), "executed");
+    t.make_unknown("q", "kill -9 $$");
+    let done = run(&t, "--key q --quiet", &probe, "kill -9 $$").end();
+    done.code(0).err("");
 }
 
 #[test]

@@ -311,85 +311,87 @@ fn nothing_of_an_earlier_attempt_works_on() {
     }
 }
 
+/// Options, and values that they cannot have.
+const NONSENSE: [(&str, &[&str]); 9] = [
+    (
+        "retries",
+        &["", "-1", "1.5", "abc", "NaN", "99999999999999999999"],
+    ),
+    (
+        "backoff",
+        &[
+            "",
+            "exp",
+            "exp:",
+            "exp:0s..1s",
+            "exp:5s..1s",
+            "const:",
+            "const:-1s",
+            "const:0s",
+            "linear:1s",
+            "cubic:1s..2s",
+            "exp:1s..60s*0",
+            "exp:1s..60s*NaN",
+            "exp:1s..60s*-2",
+            "exp:1s..60s*1e999",
+            "const:1s..2s",
+            "exp:1s...2s",
+        ],
+    ),
+    (
+        "jitter",
+        &["", "half", "-1%", "101%", "NaN%", "%", "+", "+-1s", "1e99%"],
+    ),
+    (
+        "retry-on",
+        &[
+            "",
+            ",",
+            "exit:",
+            "exit:256",
+            "exit:-1",
+            "exit:9-3",
+            "exit:a",
+            "http:",
+            "http:999",
+            "http:6xx",
+            "signal:FOO",
+            "signal:",
+            "stdout:",
+            "stdout:/(/",
+            "stdout:x",
+            "bogus",
+            "any,",
+            "exit:1,,exit:2",
+        ],
+    ),
+    ("stop-on", &["", "exit:300", "bogus", "stderr:/[/"]),
+    (
+        "success-codes",
+        &["", "256", "-1", "a", "5-3", "0,", ",", "NaN"],
+    ),
+    ("classifier", &["", "nosuch"]),
+    (
+        "budget",
+        &[
+            "",
+            "api",
+            "api=",
+            "api=0/1h",
+            "api=4",
+            "api=4/0s",
+            "api=-1/1h",
+            "=4/1h",
+            "api=NaN/1h",
+        ],
+    ),
+    ("settle", &["", "-1s", "NaN", "1"]),
+];
+
 #[test]
 fn retry_options_that_make_no_sense_are_refused() {
     let t = TestEnv::new();
-    let cases: [(&str, &[&str]); 9] = [
-        (
-            "retries",
-            &["", "-1", "1.5", "abc", "NaN", "99999999999999999999"],
-        ),
-        (
-            "backoff",
-            &[
-                "",
-                "exp",
-                "exp:",
-                "exp:0s..1s",
-                "exp:5s..1s",
-                "const:",
-                "const:-1s",
-                "const:0s",
-                "linear:1s",
-                "cubic:1s..2s",
-                "exp:1s..60s*0",
-                "exp:1s..60s*NaN",
-                "exp:1s..60s*-2",
-                "exp:1s..60s*1e999",
-                "const:1s..2s",
-                "exp:1s...2s",
-            ],
-        ),
-        (
-            "jitter",
-            &["", "half", "-1%", "101%", "NaN%", "%", "+", "+-1s", "1e99%"],
-        ),
-        (
-            "retry-on",
-            &[
-                "",
-                ",",
-                "exit:",
-                "exit:256",
-                "exit:-1",
-                "exit:9-3",
-                "exit:a",
-                "http:",
-                "http:999",
-                "http:6xx",
-                "signal:FOO",
-                "signal:",
-                "stdout:",
-                "stdout:/(/",
-                "stdout:x",
-                "bogus",
-                "any,",
-                "exit:1,,exit:2",
-            ],
-        ),
-        ("stop-on", &["", "exit:300", "bogus", "stderr:/[/"]),
-        (
-            "success-codes",
-            &["", "256", "-1", "a", "5-3", "0,", ",", "NaN"],
-        ),
-        ("classifier", &["", "nosuch"]),
-        (
-            "budget",
-            &[
-                "",
-                "api",
-                "api=",
-                "api=0/1h",
-                "api=4",
-                "api=4/0s",
-                "api=-1/1h",
-                "=4/1h",
-                "api=NaN/1h",
-            ],
-        ),
-        ("settle", &["", "-1s", "NaN", "1"]),
-    ];
-    for (option, values) in cases {
+    for (option, values) in NONSENSE {
         for value in values {
             let run = t
                 .command(IDEM)

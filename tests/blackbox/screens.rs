@@ -138,6 +138,11 @@ fn the_list() {
             &screen(&t, &["status"], columns),
         );
     }
+    // A pipe has no width, so nothing is cut.
+    for options in ["status", "status --json"] {
+        let piped = t.idem(options).env("COLUMNS", "80").end();
+        assert!(piped.out_text().contains(LONG), "{piped}");
+    }
 }
 
 #[test]

@@ -244,15 +244,11 @@ fn a_signal_before_the_child_starts_is_not_lost() {
     let t = TestEnv::new();
     t.run("--key warm", "true").end().code(0);
     t.upto_quiet();
-    let store = rusqlite::Connection::open(t.store()).expect("the store");
-    store
-        .execute_batch("BEGIN IMMEDIATE")
-        .expect("the write lock");
+    let lock = t.lock_store();
     let run = t.run("--key k", "echo x >> n; sleep 300").start();
     upto("the keeper is there", || t.running().len() >= 2);
     run.signal(libc::SIGTERM);
-    store.execute_batch("ROLLBACK").expect("the lock's end");
-    drop(store);
+    drop(lock);
     let done = run.end();
     assert_ne!(done.code, 0, "{done}");
     t.upto_quiet();

@@ -484,3 +484,77 @@ fn the_database_is_whole_after_a_storm_of_kills() {
     }
     t.run("--key after", "echo out").end().code(0).out("out\n");
 }
+
+/// Something that writes to the store for as long as the connection lives.
+fn writer(t: &TestEnv) -> Connection {
+    let store = Connection::open(t.store()).expect("the store");
+    store
+        .execute_batch("BEGIN IMMEDIATE")
+        .expect("the write lock");
+    store
+}
+
+#[test]
+fn a_store_that_stays_busy_is_told_and_nothing_runs() {
+    let t = TestEnv::new();
+    t.run("--key done", "echo out").end().code(0);
+    t.run("--key held --hold", "echo x >> n").end().code(122);
+    t.make_unknown("lost", "kill -9 $$");
+    t.upto_quiet();
+    let export = t.idem("export done").end().code(0).stdout.clone();
+    let writer = writer(&t);
+    let refused = [
+        t.run("--key k", "echo x >> n"),
+        t.run("--key d --detach", "echo x >> n"),
+        t.run("--key {batch:b}", "echo x >> n"),
+        t.idem("approve held --yes"),
+        t.idem("resolve lost --not-done"),
+        t.idem("forget done"),
+        t.idem("task open t"),
+        t.idem("batch b"),
+        t.idem("import").input(export),
+    ]
+    .map(|call| call.start());
+    // Who only reads is not kept waiting.
+    t.run("--key done", "echo out").end().code(0).out("out\n");
+    assert_eq!(t.state("lost"), "unknown");
+    for call in refused {
+        let done = call.end();
+        done.code(125).out("").one_line();
+        for told in ["busy", "try again", "fuser", "idem.db"] {
+            assert!(done.err_text().contains(told), "no {told}\n{done}");
+        }
+    }
+    assert_eq!(t.lines("n"), 0);
+    drop(writer);
+    t.upto_quiet();
+    for (key, state) in [
+        ("k", "none"),
+        ("d", "none"),
+        ("held", "held"),
+        ("lost", "unknown"),
+    ] {
+        assert_eq!(t.state(key), state, "{key}");
+    }
+    t.run("--key k", "echo x >> n").end().code(0);
+    t.idem("approve held --yes").end().code(0);
+    t.run("--key held --hold", "echo x >> n").end().code(0);
+    assert_eq!(t.lines("n"), 2);
+    // It was not forgotten.
+    t.run("--key done", "echo new").end().code(121);
+}
+
+#[test]
+fn a_store_that_is_busy_for_a_while_is_waited_for() {
+    let t = TestEnv::new();
+    t.run("--key warm", "true").end().code(0);
+    t.upto_quiet();
+    let writer = writer(&t);
+    let call = t.run("--key k", "echo x >> n; echo out").start();
+    let minted = t.idem("batch b").start();
+    upto("the keeper is there", || t.running().len() >= 3);
+    drop(writer);
+    call.end().code(0).out("out\n");
+    assert_eq!(minted.end().code(0).stdout, t.idem("batch b").end().stdout);
+    assert_eq!(t.lines("n"), 1);
+}

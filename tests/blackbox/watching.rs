@@ -1,6 +1,6 @@
 //! Views that go on, and a look for trouble.
 
-use crate::env::{TestEnv, text, upto};
+use crate::env::{TestEnv, keys, upto};
 
 #[test]
 fn the_log_follows() {
@@ -23,13 +23,7 @@ fn problems_are_what_a_person_must_look_at() {
     t.run("--key bad", "exit 7").end().code(7);
     t.make_unknown("lost", "kill -9 $$");
     let list = t.idem("status --json --problems").end().code(0).json();
-    let keys: Vec<String> = list
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|op| text(&op["key"]))
-        .collect();
-    assert_eq!(keys, ["lost", "bad"]);
+    assert_eq!(keys(&list), ["lost", "bad"]);
     t.idem("status --problems --exit-code").end().code(1);
 }
 

@@ -8,7 +8,7 @@ use idem::domain::record::{Record, Verdict};
 use idem::domain::time::UnixMs;
 use idem::engine::event::EventKind;
 use idem::engine::store::{
-    Change, Claimed, Claiming, Fenced, GuardKind, NewProposal, Step, Store, StoreError, TokenChoice,
+    Change, Claimed, Claiming, Fenced, GuardKind, Step, Store, StoreError, TokenChoice,
 };
 use serde_json::json;
 
@@ -88,13 +88,13 @@ pub fn a_kept_token_continues_the_record(place: &dyn Place) {
     let (first, record) = claim_as(&mut *store, "k", new_claim(1, mint("first")));
     settle(&mut *store, &first, State::Failed);
     let mut again = new_claim(2, TokenChoice::Keep);
-    again.at = stamp(9_000);
+    again.record.at = stamp(9_000);
     let (_, second) = claim_as(&mut *store, "k", again.clone());
     let wanted = Record {
         generation: second.generation,
         nonce: nonce(2),
-        fingerprint: again.fingerprint,
-        since: again.at.clone(),
+        fingerprint: again.record.fingerprint,
+        since: again.record.at.clone(),
         owner: Some(again.owner.clone()),
         attempts: 2,
         ..record
@@ -121,8 +121,8 @@ pub fn a_minted_token_starts_a_record(place: &dyn Place) {
     let first = claim(&mut *store, "k", 1);
     settle(&mut *store, &first, State::Failed);
     let mut new = new_claim(2, mint("second"));
-    (new.starts_attempt, new.dirty) = (false, false);
-    new.at = stamp(9_000);
+    (new.starts_attempt, new.record.dirty) = (false, false);
+    new.record.at = stamp(9_000);
     let (_, record) = claim_as(&mut *store, "k", new);
     assert_eq!(record.token, "second");
     assert_eq!(record.minted_by, record.generation);
@@ -221,9 +221,10 @@ pub fn a_proposal_takes_the_place_of_a_failure(place: &dyn Place) {
     let mut store = place.open();
     let (first, before) = claim_as(&mut *store, "k", new_claim(1, mint("t")));
     settle(&mut *store, &first, State::Failed);
-    let dirty = |n, token| NewProposal {
-        dirty: true,
-        ..new_proposal(n, token)
+    let dirty = |n, token| {
+        let mut new = new_proposal(n, token);
+        new.record.dirty = true;
+        new
     };
     let held = propose(&mut *store, "k", dirty(2, TokenChoice::Keep));
     assert_eq!(held.state, State::Held);

@@ -73,7 +73,7 @@ pub fn let_go(child: &mut Child) {
 fn random_claim() -> NewClaim {
     let nonce = Nonce(rand::random());
     let mut new = new_claim(1, mint("t"));
-    new.nonce = nonce;
+    new.record.nonce = nonce;
     new.owner.nonce = nonce;
     new
 }
@@ -91,7 +91,7 @@ fn claim_all(store: &mut dyn Store) {
             .unwrap();
         let record = record.unwrap();
         if claimed == Claimed::Won {
-            assert_eq!(record.nonce, new.nonce);
+            assert_eq!(record.nonce, new.record.nonce);
             say(&format!("{n} {}", record.generation));
             assert_eq!(
                 settle(store, &id_of(&record), State::Succeeded),
@@ -135,7 +135,7 @@ pub fn every_key_has_one_winner_among_processes(place: &dyn Place) {
 fn churn(store: &mut dyn Store) {
     loop {
         let new = random_claim();
-        let key = new.nonce.hex();
+        let key = new.record.nonce.hex();
         store
             .claim(&name(&key), &mut |found| {
                 let count = found.guards.guard(GuardKind::Counter, "claims")?;

@@ -18,7 +18,7 @@ pub fn events_are_paged_in_order(place: &dyn Place) {
             let mut new = new_claim(n, mint("t"));
             let mut told = attempt_event(EventKind::Paused, 3);
             told.detail.insert("delay_ms".to_owned(), json!(n));
-            new.events.push(told);
+            new.record.events.push(told);
             claim_as(&mut *store, key, new);
         }
     }

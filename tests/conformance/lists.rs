@@ -13,7 +13,7 @@ fn add(store: &mut dyn Store, scope: &str, key: &str, at: i64) {
         key: Key::new(key).unwrap(),
     };
     let mut new = new_claim(1, mint("t"));
-    new.at = stamp(at);
+    new.record.at = stamp(at);
     store
         .claim(&name, &mut |_| Ok(Claiming::Claim(Box::new(new.clone()))))
         .unwrap();

@@ -13,10 +13,10 @@ const HOUR_MS: i64 = 3_600_000;
 /// Claims and settles at this moment with a time to live of an hour.
 fn settled(store: &mut dyn Store, key: &str, state: State, at: i64) {
     let mut new = new_claim(1, mint("t"));
-    new.ttl = Ttl::For(Duration::from_secs(3_600));
-    new.failed_ttl = new.ttl;
-    new.at = stamp(at);
-    new.events = vec![event(EventKind::Claimed, at)];
+    new.record.ttl = Ttl::For(Duration::from_secs(3_600));
+    new.record.failed_ttl = new.record.ttl;
+    new.record.at = stamp(at);
+    new.record.events = vec![event(EventKind::Claimed, at)];
     let (claim, _) = claim_as(store, key, new);
     let mut end = settlement(state);
     end.at = stamp(at);
@@ -37,7 +37,7 @@ pub fn only_expired_settled_records_go(place: &dyn Place) {
     claim(&mut *store, "running", 2);
     propose(&mut *store, "held", new_proposal(3, mint("t")));
     let mut forever = new_claim(4, mint("t"));
-    forever.ttl = Ttl::Forever;
+    forever.record.ttl = Ttl::Forever;
     let (id, _) = claim_as(&mut *store, "forever", forever);
     settle(&mut *store, &id, State::Succeeded);
     let keys = [
@@ -134,7 +134,7 @@ pub fn lines_outlive_their_record(place: &dyn Place) {
     let mut store = place.open();
     // One that lives on, one that is purged long after its lines were written.
     let mut forever = new_claim(1, mint("t"));
-    forever.ttl = Ttl::Forever;
+    forever.record.ttl = Ttl::Forever;
     let (id, _) = claim_as(&mut *store, "lives", forever);
     settle(&mut *store, &id, State::Succeeded);
     settled(&mut *store, "purged", State::Succeeded, 0);

@@ -7,21 +7,32 @@ use idem::domain::outcome::{Class, State};
 use idem::domain::owner::{LockFileId, OwnerRef, ProcessRef};
 use idem::domain::record::{CommandLine, Place as Where, Record, Source, Verdict};
 use idem::domain::time::{BootId, Stamp, Ttl, UnixMs};
-use idem::engine::store::{Change, Claiming, Fenced, NewClaim};
+use idem::engine::store::{Change, Claiming, Fenced, NewClaim, NewRecord};
 use std::time::Duration;
 
 fn full_claim() -> NewClaim {
+    let base = new_claim(9, mint("a token"));
     NewClaim {
-        command: CommandLine {
-            argv: Some(vec![
-                b"a b".to_vec(),
-                Vec::new(),
-                vec![0xff, 0, b'\n', 0x80],
-            ]),
-            cwd: vec![b'/', 0xfe, b'x'],
+        record: NewRecord {
+            command: CommandLine {
+                argv: Some(vec![
+                    b"a b".to_vec(),
+                    Vec::new(),
+                    vec![0xff, 0, b'\n', 0x80],
+                ]),
+                cwd: vec![b'/', 0xfe, b'x'],
+            },
+            ttl: Ttl::For(Duration::from_millis(1_501)),
+            failed_ttl: Ttl::Forever,
+            source: Source {
+                host: "höst".to_owned(),
+                user: "u\"ser".to_owned(),
+                pid: 42,
+                parent: "make\\".to_owned(),
+                label: Some("nightly".to_owned()),
+            },
+            ..base.record
         },
-        ttl: Ttl::For(Duration::from_millis(1_501)),
-        failed_ttl: Ttl::Forever,
         owner: OwnerRef {
             keeper: ProcessRef {
                 pid: i32::MAX,
@@ -42,31 +53,25 @@ fn full_claim() -> NewClaim {
             nonce: nonce(9),
             lease: None,
         },
-        source: Source {
-            host: "höst".to_owned(),
-            user: "u\"ser".to_owned(),
-            pid: 42,
-            parent: "make\\".to_owned(),
-            label: Some("nightly".to_owned()),
-        },
-        ..new_claim(9, mint("a token"))
+        ..base
     }
 }
 
 fn expected(new: &NewClaim, written: &Record) -> Record {
+    let asked = &new.record;
     Record {
         name: name("k"),
         state: State::Running,
         generation: written.generation,
-        nonce: new.nonce,
+        nonce: asked.nonce,
         token: "a token".to_owned(),
         minted_by: written.generation,
-        fingerprint: new.fingerprint,
-        command: new.command.clone(),
-        created_at: new.at.wall,
-        since: new.at.clone(),
-        ttl: new.ttl,
-        failed_ttl: new.failed_ttl,
+        fingerprint: asked.fingerprint,
+        command: asked.command.clone(),
+        created_at: asked.at.wall,
+        since: asked.at.clone(),
+        ttl: asked.ttl,
+        failed_ttl: asked.failed_ttl,
         class: None,
         reason: None,
         exit_code: None,
@@ -75,7 +80,7 @@ fn expected(new: &NewClaim, written: &Record) -> Record {
         attempts: 1,
         dirty: true,
         owner: Some(new.owner.clone()),
-        source: new.source.clone(),
+        source: asked.source.clone(),
         proposal: None,
         decided_by: None,
     }
@@ -88,15 +93,17 @@ pub fn every_field_of_a_claim_comes_back(place: &dyn Place) {
     assert_eq!(written, expected(&new, &written));
     assert_eq!(found(&mut *place.open(), "k"), written);
     let plain = NewClaim {
-        command: CommandLine {
-            argv: None,
-            cwd: Vec::new(),
+        record: NewRecord {
+            command: CommandLine {
+                argv: None,
+                cwd: Vec::new(),
+            },
+            source: Source::default(),
+            dirty: false,
+            ..new_claim(1, mint("a token")).record
         },
-        source: Source::default(),
         owner: owner(1),
         starts_attempt: false,
-        dirty: false,
-        ..new_claim(1, mint("a token"))
     };
     let (_, written) = claim_as(&mut *store, "k", plain.clone());
     let wanted = Record {
@@ -180,9 +187,9 @@ pub fn every_settled_state_comes_back(place: &dyn Place) {
 pub fn times_and_numbers_at_their_ends_come_back(place: &dyn Place) {
     let mut store = place.open();
     let mut new = full_claim();
-    new.ttl = Ttl::For(Duration::from_millis(u64::try_from(i64::MAX).unwrap()));
-    new.failed_ttl = Ttl::For(Duration::ZERO);
-    new.at = Stamp {
+    new.record.ttl = Ttl::For(Duration::from_millis(u64::try_from(i64::MAX).unwrap()));
+    new.record.failed_ttl = Ttl::For(Duration::ZERO);
+    new.record.at = Stamp {
         wall: UnixMs(i64::MIN),
         boot_ms: i64::MAX,
         boot: BootId(String::new()),

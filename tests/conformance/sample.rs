@@ -7,8 +7,8 @@ use idem::domain::record::{CommandLine, Identity, Proposal, Record, Source, Verd
 use idem::domain::time::{BootId, Stamp, Ttl, UnixMs};
 use idem::engine::event::{EventKind, NewEvent};
 use idem::engine::store::{
-    Change, ClaimId, Claimed, Claiming, Fenced, NewClaim, NewOutput, NewProposal, OpenOutput,
-    OutputBody, Resolution, Settlement, Step, Store, TokenChoice,
+    Change, ClaimId, Claimed, Claiming, Fenced, NewClaim, NewOutput, NewProposal, NewRecord,
+    OpenOutput, OutputBody, Resolution, Settlement, Step, Store, TokenChoice,
 };
 use serde_json::Map;
 use std::io::Read;
@@ -77,21 +77,23 @@ pub fn owner(n: u8) -> OwnerRef {
 
 pub fn new_claim(n: u8, token: TokenChoice) -> NewClaim {
     NewClaim {
-        nonce: nonce(n),
-        token,
-        fingerprint: Fingerprint([n; 32]),
-        command: CommandLine {
-            argv: Some(vec![b"true".to_vec()]),
-            cwd: b"/".to_vec(),
+        record: NewRecord {
+            nonce: nonce(n),
+            token,
+            fingerprint: Fingerprint([n; 32]),
+            command: CommandLine {
+                argv: Some(vec![b"true".to_vec()]),
+                cwd: b"/".to_vec(),
+            },
+            ttl: Ttl::For(DAY),
+            failed_ttl: Ttl::For(DAY),
+            source: Source::default(),
+            dirty: true,
+            at: stamp(1_000),
+            events: vec![event(EventKind::Claimed, 1_000)],
         },
-        ttl: Ttl::For(DAY),
-        failed_ttl: Ttl::For(DAY),
         owner: owner(n),
-        source: Source::default(),
         starts_attempt: true,
-        dirty: true,
-        at: stamp(1_000),
-        events: vec![event(EventKind::Claimed, 1_000)],
     }
 }
 
@@ -111,19 +113,13 @@ pub fn proposal() -> Proposal {
 }
 
 pub fn new_proposal(n: u8, token: TokenChoice) -> NewProposal {
-    let claim = new_claim(n, token);
     NewProposal {
-        nonce: claim.nonce,
-        token: claim.token,
-        fingerprint: claim.fingerprint,
-        command: claim.command,
-        ttl: claim.ttl,
-        failed_ttl: claim.failed_ttl,
-        source: claim.source,
+        record: NewRecord {
+            dirty: false,
+            events: vec![event(EventKind::Proposed, 1_000)],
+            ..new_claim(n, token).record
+        },
         proposal: proposal(),
-        dirty: false,
-        at: claim.at,
-        events: vec![event(EventKind::Proposed, 1_000)],
     }
 }
 

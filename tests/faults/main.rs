@@ -36,7 +36,7 @@ use trace::{Act, Point, Traced, trace};
 use verify::{Checked, Ended};
 
 /// Disturbed runs of each scenario in the bounded test.
-const CHOSEN: usize = 28;
+const CHOSEN: usize = 20;
 
 /// Runs at once: most of a run is waiting for the disk and for the tracer.
 const WORKERS: usize = 3;
@@ -54,30 +54,61 @@ fn world(scenario: &Scenario) -> TestEnv {
     t
 }
 
-/// Makes the scenario's call under the tracer.
-fn disturb(t: &TestEnv, scenario: &Scenario, plan: Option<(Point, Act)>) -> (Traced, Vec<Ended>) {
+/// A shell script that calls one after the other, as long as each ends as it does when undisturbed.
+fn sequence(scenario: &'static Scenario) -> String {
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+    let calls = scenario.parts().zip(1..).map(|(part, i)| {
+        let arguments: Vec<String> = part.arguments().into_iter().map(quoted).collect();
+        let (idem, arguments, code) = (quoted(IDEM), arguments.join(" "), part.code);
+        format!(
+            "{idem} {arguments} >out.{i} 2>err.{i}; c=$?; echo $c >code.{i}; [ $c = {code} ] || exit 0\n"
+        )
+    });
+    calls.collect()
+}
+
+/// The call of a scenario, or a shell that makes several.
+fn command_of(scenario: &'static Scenario) -> Command {
+    if scenario.then.is_some() {
+        let mut command = Command::new("sh");
+        command.args(["-c", &sequence(scenario)]);
+        return command;
+    }
     let mut command = Command::new(if scenario.callers == 1 { IDEM } else { "sh" });
     if scenario.callers > 1 {
         command.args(["-c", LAUNCHER, "sh", &scenario.callers.to_string(), IDEM]);
     }
+    command.args(scenario.arguments());
+    command
+}
+
+/// Makes the scenario's call under the tracer.
+fn disturb(
+    t: &TestEnv,
+    scenario: &'static Scenario,
+    plan: Option<(Point, Act)>,
+) -> (Traced, Vec<Ended>) {
+    let mut command = command_of(scenario);
     let file = |name: &str| File::create(t.path(name)).expect("a file for the output");
     t.dress(&mut command);
-    command
-        .args(scenario.arguments())
-        .stdin(Stdio::null())
-        .stdout(file("out"))
-        .stderr(file("err"));
+    let input = match scenario.input {
+        "" => Stdio::null(),
+        name => File::open(t.path(name)).expect("the input").into(),
+    };
+    command.stdin(input).stdout(file("out")).stderr(file("err"));
     let traced = trace(command, plan, &t.home()).expect("ptrace");
     let ended = |out: &str, err: &str, code: i32| Ended {
         code,
         stdout: fs::read(t.path(out)).unwrap_or_default(),
         stderr: t.read(err),
     };
-    if scenario.callers == 1 {
+    if scenario.callers == 1 && scenario.then.is_none() {
+        t.write("code", traced.code().to_string());
         let callers = vec![ended("out", "err", traced.code())];
         return (traced, callers);
     }
-    let callers = (1..=scenario.callers).map(|i| {
+    let called = (1..).take_while(|i| t.path(format!("code.{i}")).exists());
+    let callers = called.map(|i| {
         let code = t.read(&format!("code.{i}")).trim().parse().expect("a code");
         ended(&format!("out.{i}"), &format!("err.{i}"), code)
     });
@@ -87,9 +118,9 @@ fn disturb(t: &TestEnv, scenario: &Scenario, plan: Option<(Point, Act)>) -> (Tra
 
 fn attempt(case: &Case) -> (bool, Checked) {
     let t = world(case.scenario);
-    let before = t.lines("n");
+    let before: Vec<usize> = case.scenario.parts().map(|p| t.lines(p.effects)).collect();
     let (traced, callers) = disturb(&t, case.scenario, Some((case.point, case.act)));
-    let checked = verify::check(&t, case, &traced, &callers, before);
+    let checked = verify::check(&t, case, &traced, &callers, &before);
     let explained = checked.map_err(|why| {
         let told: Vec<String> = callers
             .iter()
@@ -127,10 +158,13 @@ fn attempt_all(cases: &[Case]) -> (Vec<(Case, bool)>, usize) {
 fn cases_of(scenario: &'static Scenario) -> Vec<Case> {
     let t = world(scenario);
     let (traced, callers) = disturb(&t, scenario, None);
-    for caller in &callers {
+    for (i, caller) in callers.iter().enumerate() {
+        let part = scenario.parts().nth(i).unwrap_or(scenario);
         let Ended { code, stderr, .. } = caller;
-        assert_eq!(*code, scenario.code, "{}: {stderr}", scenario.name);
+        assert_eq!(*code, part.code, "{}: {stderr}", scenario.name);
     }
+    let calls = scenario.callers.max(scenario.parts().count());
+    assert_eq!(callers.len(), calls, "{}", scenario.name);
     assert!(
         !traced.stuck && !traced.seen.is_empty(),
         "{}",

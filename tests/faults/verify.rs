@@ -23,13 +23,13 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// Everything, in order. The effect had happened `before` times when the call began.
+/// Everything, in order. The effects had happened `before` times when the call began.
 pub fn check(
     t: &TestEnv,
     case: &Case,
     traced: &Traced,
     callers: &[Ended],
-    before: usize,
+    before: &[usize],
 ) -> Checked {
     ensure(!traced.stuck, || "something of it did not end".into())?;
     // Others may have been at work, and end by themselves.
@@ -41,24 +41,69 @@ pub fn check(
         })?;
         std::thread::sleep(Duration::from_millis(5));
     }
-    let happened = t.lines("n");
-    let most = case.scenario.most;
-    ensure(happened <= most, || format!("happened {happened} times"))?;
-    for caller in callers {
-        check_caller(t, case, caller, happened, before)?;
+    let parts = parts(case, callers);
+    for ((part, callers), before) in parts.iter().zip(before) {
+        let happened = t.lines(part.scenario.effects);
+        let most = part.scenario.most;
+        ensure(happened <= most, || format!("happened {happened} times"))?;
+        for caller in *callers {
+            check_caller(t, part, caller, happened, *before)?;
+        }
     }
     t.touch("ok");
-    let told = callers.iter().any(|caller| knows(case, caller));
-    let happened = next_call(t, case, told, happened)?;
-    let done = again(t, case);
-    check_result(case, &done)?;
-    let now = t.lines("n");
-    ensure(now == happened, || {
-        format!("a replay made {now} of {happened}\n{done}")
-    })?;
+    check_script(t, case.scenario.after)?;
+    for (part, callers) in &parts {
+        check_next_calls(t, part, callers)?;
+    }
     check_other(t)?;
     check_files(t, case)?;
-    check_integrity(t)
+    check_integrity(t)?;
+    check_script(t, case.scenario.finally)
+}
+
+/// The operations that were called, each with its callers.
+fn parts<'a>(case: &Case, callers: &'a [Ended]) -> Vec<(Case, &'a [Ended])> {
+    let alone = case.scenario.then.is_none();
+    let parts = case.scenario.parts().enumerate().map(|(i, scenario)| {
+        let own = if alone {
+            Some(callers)
+        } else {
+            callers.get(i..=i)
+        };
+        (Case { scenario, ..*case }, own.unwrap_or_default())
+    });
+    parts.collect()
+}
+
+/// What the next two calls do, when nothing disturbs any more.
+fn check_next_calls(t: &TestEnv, case: &Case, callers: &[Ended]) -> Checked {
+    let told = callers.iter().any(|caller| knows(case, caller));
+    let happened = next_call(t, case, told, t.lines(case.scenario.effects))?;
+    let done = again(t, case);
+    check_result(case, &done)?;
+    let now = t.lines(case.scenario.effects);
+    ensure(now == happened, || {
+        format!("a replay made {now} of {happened}\n{done}")
+    })
+}
+
+/// What the scripts can use: `whole KEY EFFECTS` ends with 0 if the ledger knows of each time that the
+/// effect happened, and of one success.
+const TOOLS: &str = r#"
+whole() { idem log "$1" --json | jq -se --argjson effects "$2" '
+    def count(f): map(select(f)) | length;
+    count(.event == "attempt_started") >= $effects
+    and count(.event == "settled" and .state == "succeeded") == 1'; }
+"#;
+
+/// A scenario's own checks.
+fn check_script(t: &TestEnv, script: &str) -> Checked {
+    if script.is_empty() {
+        return Ok(());
+    }
+    let script = format!("{TOOLS}{script}");
+    let done = t.bash(&script).limit(Duration::from_secs(30)).end();
+    ensure(done.code == 0, || format!("{done}"))
 }
 
 /// Whether a caller was told that it is done and recorded.
@@ -125,7 +170,10 @@ fn check_caller(
     }
     let done = case.scenario.settled_before || case.scenario.prints.is_some() || caller.code == 122;
     if happened == 0 && !done {
-        return fail(&format!("nothing has happened: {:?}", t.read("n")));
+        return fail(&format!(
+            "nothing has happened: {:?}",
+            t.read(case.scenario.effects)
+        ));
     }
     Ok(())
 }
@@ -163,7 +211,7 @@ fn check_result(case: &Case, done: &Done) -> Checked {
 fn next_call(t: &TestEnv, case: &Case, told: bool, happened: usize) -> Result<usize, String> {
     let scenario = case.scenario;
     let mut done = again(t, case);
-    let mut now = t.lines("n");
+    let mut now = t.lines(scenario.effects);
     let wrong = |what: &str, done: &Done| Err(format!("{what}: {happened} before\n{done}"));
     if done.code == 122 {
         if told {
@@ -175,9 +223,9 @@ fn next_call(t: &TestEnv, case: &Case, told: bool, happened: usize) -> Result<us
         if now != happened {
             return wrong("it happened in a call that refuses", &done);
         }
-        unhold(t, &done)?;
+        unhold(t, scenario.key, &done)?;
         done = again(t, case);
-        now = t.lines("n");
+        now = t.lines(scenario.effects);
         // Retries that were left over may run as well.
         if now <= happened || now > happened + scenario.most {
             return wrong("the person said that it did not happen", &done);
@@ -185,6 +233,9 @@ fn next_call(t: &TestEnv, case: &Case, told: bool, happened: usize) -> Result<us
     } else if now != happened {
         if told {
             return wrong("a caller was told the result, and it ran again", &done);
+        }
+        if scenario.settled_before && !scenario.forgets {
+            return wrong("the result was there, and it ran again", &done);
         }
         // What is known to have failed in a way that may be repeated runs again.
         if (happened > 0 && scenario.most == 1 && !scenario.repeatable)
@@ -200,11 +251,13 @@ fn next_call(t: &TestEnv, case: &Case, told: bool, happened: usize) -> Result<us
 }
 
 /// Settles what nobody knows, or what waits for a person.
-fn unhold(t: &TestEnv, refused: &Done) -> Checked {
-    let state = t.state("k");
+fn unhold(t: &TestEnv, key: &str, refused: &Done) -> Checked {
+    let printed = call(t, &["key", "--key", key]).out_text();
+    let key = printed.trim_end();
+    let state = t.state(key);
     let args: &[&str] = match state.as_str() {
-        "unknown" => &["resolve", "k", "--not-done"],
-        "held" => &["approve", "k", "--yes"],
+        "unknown" => &["resolve", key, "--not-done"],
+        "held" => &["approve", key, "--yes"],
         state => return Err(format!("refused, and it is {state}\n{refused}")),
     };
     let done = call(t, args);

@@ -2,7 +2,7 @@
 
 use crate::command::Done;
 use crate::env::{TestEnv, gate, text};
-use crate::host::Fleet;
+use crate::host::{Fleet, STRANGER};
 use crate::servers::cluster::{Cluster, Setup};
 use crate::servers::pooler::Pooler;
 use crate::servers::tools;
@@ -78,6 +78,31 @@ fn what_is_missing_or_away_is_a_problem() {
     let done = doctor(&host, &fleet.url());
     done.code(1);
     tells(&done, "store", "problem", "newer idem");
+}
+
+#[test]
+fn what_the_caller_can_correct_is_not_told_as_a_server_that_is_away() {
+    let Some(fleet) = Fleet::bare() else { return };
+    let host = fleet.host();
+    let stranger = fleet.cluster.url_as(STRANGER, &fleet.database);
+    let cases = [
+        (fleet.cluster.url("no_such_database"), "`idem init`"),
+        (fleet.cluster.url_as("nobody", "postgres"), "CREATE ROLE"),
+        (stranger, "PGPASSWORD or the passfile"),
+    ];
+    for (url, advice) in cases {
+        for verb in ["run --key k -- touch ran", "status k", "init"] {
+            let cmd = host.idem(verb).env("IDEM_STORE", &url);
+            let done = cmd.env("PGPASSWORD", "wr0ng").end();
+            done.code(125).one_line().says(advice);
+            done.never_says("cannot be reached").never_says("wr0ng");
+        }
+        let doctor = host.idem("doctor --json").env("IDEM_STORE", &url);
+        let done = doctor.env("PGPASSWORD", "wr0ng").end();
+        done.code(1);
+        tells(&done, "server", "problem", "SQLSTATE");
+    }
+    assert!(!host.path("ran").exists());
 }
 
 #[test]

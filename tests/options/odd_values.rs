@@ -405,3 +405,19 @@ fn typos_are_answered_with_what_was_meant() {
         end(place.line(line)).refused().says(meant);
     }
 }
+
+#[test]
+fn a_duration_with_a_minus_is_told_as_one() {
+    let place = Place::new();
+    for line in [
+        "run --key k --ttl -5m -- true",
+        "run --key k --ttl=-5m -- true",
+        "run --key k -t -1s -- true",
+        "run --key k --per=-15m -- true",
+        "run --key k --backoff const:-5s -- true",
+        "status --since -1h",
+    ] {
+        let wanted = "a duration cannot be negative, as `-";
+        end(place.line(line)).refused().says(wanted);
+    }
+}

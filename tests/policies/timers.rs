@@ -6,7 +6,9 @@ use idem::domain::name::{Fingerprint, Key, Nonce, OpName, Scope};
 use idem::domain::outcome::{Class, State};
 use idem::domain::record::{CommandLine, Source};
 use idem::domain::time::{Stamp, Ttl, UnixMs};
-use idem::engine::store::{ClaimId, Claiming, GuardKind, NewClaim, Settlement, Store, TokenChoice};
+use idem::engine::store::{
+    ClaimId, Claiming, GuardKind, NewClaim, NewRecord, Settlement, Store, TokenChoice,
+};
 use idem::process::clock;
 use idem::store::sqlite::SqliteStore;
 use serde_json::{Value, json};
@@ -90,21 +92,23 @@ fn record(t: &TestEnv, key: &str, fingerprint: Fingerprint, jump_ms: i64) {
         .owner
         .expect("an owner");
     let new = NewClaim {
-        nonce: Nonce([3; 16]),
-        token: TokenChoice::Mint("token".into()),
-        fingerprint,
-        command: CommandLine {
-            argv: None,
-            cwd: Vec::new(),
+        record: NewRecord {
+            nonce: Nonce([3; 16]),
+            token: TokenChoice::Mint("token".into()),
+            fingerprint,
+            command: CommandLine {
+                argv: None,
+                cwd: Vec::new(),
+            },
+            ttl: hour,
+            failed_ttl: hour,
+            source: Source::default(),
+            dirty: true,
+            at: at.clone(),
+            events: Vec::new(),
         },
-        ttl: hour,
-        failed_ttl: hour,
         owner,
-        source: Source::default(),
         starts_attempt: true,
-        dirty: true,
-        at: at.clone(),
-        events: Vec::new(),
     };
     let (_, claimed) = store
         .claim(&name, &mut |_| Ok(Claiming::Claim(Box::new(new.clone()))))

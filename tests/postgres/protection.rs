@@ -81,9 +81,28 @@ impl Protected {
             &format!("sslmode={mode}&sslrootcert={}", root.display()),
         )
     }
+
+    #[track_caller]
+    fn accepts(&self, host: &str, mode: &str, root: &str) {
+        let client = self.verify(host, mode, root);
+        assert!(protected(client), "{host} {mode} {root}");
+    }
+
+    #[track_caller]
+    fn refuses(&self, host: &str, mode: &str, root: &str, why: &str) {
+        refused(self.verify(host, mode, root), why);
+    }
+
+    /// Without a root there is nothing to compare with.
+    #[track_caller]
+    fn accepts_without_a_root(&self) {
+        let client = self.connect("idem", "localhost", "sslmode=require");
+        assert!(protected(client));
+    }
 }
 
 /// Whether the server sees the connection as protected.
+#[track_caller]
 fn protected(client: Result<Client, PgError>) -> bool {
     let mut client = client.unwrap();
     let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
@@ -98,6 +117,7 @@ fn protected(client: Result<Client, PgError>) -> bool {
     seen
 }
 
+#[track_caller]
 fn refused(client: Result<Client, PgError>, why: &str) {
     match client.map(drop) {
         Err(PgError::Tls(text)) => assert!(text.contains(why), "{text}"),
@@ -164,47 +184,21 @@ fn a_server_without_tls_is_left_alone_by_who_needs_it() {
 #[test]
 fn the_right_certificate_is_let_through() {
     with_certificate("localhost", |server| {
-        assert!(protected(server.verify(
-            "localhost",
-            "verify-full",
-            "authority.crt"
-        )));
-        assert!(protected(server.verify(
-            "localhost",
-            "verify-ca",
-            "authority.crt"
-        )));
-        assert!(protected(server.verify(
-            "127.0.0.1",
-            "verify-ca",
-            "authority.crt"
-        )));
+        server.accepts("localhost", "verify-full", "authority.crt");
+        server.accepts("localhost", "verify-ca", "authority.crt");
+        server.accepts("127.0.0.1", "verify-ca", "authority.crt");
     });
 }
 
 #[test]
 fn a_certificate_for_another_name_is_refused_where_names_count() {
     with_certificate("elsewhere", |server| {
-        refused(
-            server.verify("localhost", "verify-full", "authority.crt"),
-            "another name",
-        );
-        assert!(protected(server.verify(
-            "localhost",
-            "verify-ca",
-            "authority.crt"
-        )));
-        assert!(protected(server.verify(
-            "localhost",
-            "require",
-            "authority.crt"
-        )));
+        server.refuses("localhost", "verify-full", "authority.crt", "another name");
+        server.accepts("localhost", "verify-ca", "authority.crt");
+        server.accepts("localhost", "require", "authority.crt");
     });
     with_certificate("localhost", |server| {
-        refused(
-            server.verify("127.0.0.1", "verify-full", "authority.crt"),
-            "another name",
-        );
+        server.refuses("127.0.0.1", "verify-full", "authority.crt", "another name");
     });
 }
 
@@ -212,17 +206,9 @@ fn a_certificate_for_another_name_is_refused_where_names_count() {
 fn a_strangers_certificate_is_refused() {
     with_certificate("localhost", |server| {
         for mode in ["verify-full", "verify-ca", "require"] {
-            refused(
-                server.verify("localhost", mode, "stranger.crt"),
-                "not signed by",
-            );
+            server.refuses("localhost", mode, "stranger.crt", "not signed by");
         }
-        // Without a root there is nothing to compare with.
-        assert!(protected(server.connect(
-            "idem",
-            "localhost",
-            "sslmode=require"
-        )));
+        server.accepts_without_a_root();
         refused(
             server.connect("idem", "localhost", "sslmode=verify-full"),
             "set sslrootcert",
@@ -237,53 +223,26 @@ fn a_strangers_certificate_is_refused() {
 #[test]
 fn an_expired_certificate_is_refused() {
     with_certificate("expired", |server| {
-        refused(
-            server.verify("localhost", "verify-full", "authority.crt"),
-            "expired",
-        );
-        assert!(protected(server.connect(
-            "idem",
-            "localhost",
-            "sslmode=require"
-        )));
+        server.refuses("localhost", "verify-full", "authority.crt", "expired");
+        server.accepts_without_a_root();
     });
 }
 
 #[test]
 fn a_server_s_own_certificate_as_root_is_enough() {
     with_certificate("selfsigned", |server| {
-        assert!(protected(server.verify(
-            "localhost",
-            "verify-full",
-            "selfsigned.crt"
-        )));
-        refused(
-            server.verify("127.0.0.1", "verify-full", "selfsigned.crt"),
-            "another name",
-        );
-        refused(
-            server.verify("localhost", "verify-full", "authority.crt"),
-            "not signed by",
-        );
-        assert!(protected(server.connect(
-            "idem",
-            "localhost",
-            "sslmode=require"
-        )));
+        server.accepts("localhost", "verify-full", "selfsigned.crt");
+        server.refuses("127.0.0.1", "verify-full", "selfsigned.crt", "another name");
+        server.refuses("localhost", "verify-full", "authority.crt", "not signed by");
+        server.accepts_without_a_root();
     });
 }
 
 #[test]
 fn a_root_that_is_none_is_told() {
     with_certificate("localhost", |server| {
-        refused(
-            server.verify("localhost", "verify-ca", "nothing.crt"),
-            "cannot be read",
-        );
-        refused(
-            server.verify("localhost", "verify-ca", "localhost.key"),
-            "no certificate",
-        );
+        server.refuses("localhost", "verify-ca", "nothing.crt", "cannot be read");
+        server.refuses("localhost", "verify-ca", "localhost.key", "no certificate");
     });
 }
 

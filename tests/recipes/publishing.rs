@@ -1,6 +1,7 @@
 //! What is published or applied elsewhere: stand-ins with the tools' exit codes and texts.
 
 use crate::command::Cmd;
+use crate::env::text;
 use crate::procs;
 use crate::world::{GATE, World};
 
@@ -10,6 +11,7 @@ mode=$(cat mode)
 case $1 in
 publish)
     echo "$*" >>n
+    if test "$mode" = nobody; then echo 'npm error code ENEEDAUTH' >&2; exit 1; fi
     test "$mode" = before || touch there
     echo 'npm error code E503' >&2
     echo 'npm error 503 Service Unavailable - PUT https://registry.example/tool' >&2
@@ -59,6 +61,26 @@ fn npm_cannot_ask_and_does_not_guess() {
     w.t.write("mode", "after");
     publish(&w).end().code(0).out("1.2.3\n");
     assert_eq!(w.t.lines("n"), 1);
+}
+
+#[test]
+fn npm_refuses_who_is_not_logged_in_and_not_for_ever() {
+    let w = npm("nobody");
+    publish(&w).end().code(1).says("ENEEDAUTH");
+    let status = w.t.status("npm-tool-1.2.3");
+    assert_eq!(text(&status["state"]), "failed", "{status}");
+    let moment = |name: &str| -> jiff::Timestamp {
+        let moment = text(&status[name]);
+        moment.parse().unwrap_or_else(|e| panic!("{moment}: {e}"))
+    };
+    let kept = moment("settled_at").until(moment("expires_at")).unwrap();
+    assert_eq!(kept.get_seconds(), 600, "{status}");
+    // Logged in, and not willing to wait for that.
+    w.t.write("mode", "after");
+    publish(&w).end().code(1).says("--if-failed rerun");
+    w.t.idem("forget npm-tool-1.2.3").end().code(0);
+    publish(&w).end().code(0).out("1.2.3\n");
+    assert_eq!(w.t.lines("n"), 2);
 }
 
 /// A release whose state is in the files `status` and `description`.

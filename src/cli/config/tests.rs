@@ -59,84 +59,87 @@ fn values_of_every_type_become_what_would_be_typed() {
     }
 }
 
+/// Files that cannot be used, and what is said of them.
+const UNUSABLE: [(&str, &str); 26] = [
+    (
+        "[defaults]\n\ntiemout = '1m'",
+        "line 3: there is no option 'tiemout'; did you mean 'timeout'?",
+    ),
+    (
+        "[defaults]\nzebra = 1",
+        "there is no option 'zebra'; the names are those of",
+    ),
+    ("[profile.a]\nretires = 1", "did you mean 'retries'?"),
+    (
+        "[default]\n",
+        "line 1: 'default' is no table of idem's; did you mean [defaults]?",
+    ),
+    (
+        "timeout = '1m'",
+        "settings stand in [defaults] and [profile.NAME]",
+    ),
+    ("profile = 1", "did you mean [profile.NAME]?"),
+    ("[profile]\ndeploy = 1", "profile.deploy is no table"),
+    ("[defaults]\nkey = 'k'", "key belongs to one call"),
+    ("[defaults]\nstep = 's'", "step belongs to one call"),
+    ("[defaults]\ndry-run = true", "dry-run belongs to one call"),
+    (
+        "[defaults]\ntimeout = 30",
+        "timeout cannot be a value of type integer; write a string (DUR)",
+    ),
+    (
+        "[defaults]\ntimeout = ['1m']",
+        "timeout cannot be a value of type array",
+    ),
+    (
+        "[defaults]\ntimeout = 1.5",
+        "timeout cannot be a value of type float",
+    ),
+    (
+        "[defaults]\njson = 'yes'",
+        "json cannot be a value of type string; write true or false",
+    ),
+    (
+        "[defaults]\nretries = true",
+        "retries cannot be a value of type boolean",
+    ),
+    (
+        "[defaults]\nretries = 99999999999999999999",
+        "retries cannot be a value of type integer",
+    ),
+    (
+        "[defaults]\nretry-on = ['timeout', 1.5]",
+        "retry-on cannot be a value of type array",
+    ),
+    (
+        "[defaults]\nif-running = 'wiat'",
+        "if-running cannot be 'wiat'; did you mean 'wait'?",
+    ),
+    (
+        "[defaults]\nif-running = 'zebra'",
+        "write one of wait, refuse, skip",
+    ),
+    (
+        "[defaults]\nstore = 's.db'",
+        "store is a relative path; begin it with / or ~/",
+    ),
+    ("[defaults]\nlog = ''", "log is a relative path"),
+    ("[defaults]\nrequire = 'key'", "require is no array"),
+    (
+        "[defaults]\nrequire = ['kye']",
+        "require cannot ask for 'kye'; did you mean 'key'?",
+    ),
+    (
+        "[defaults]\nrequire = [1]",
+        "require is no array of strings",
+    ),
+    ("[defaults\n", "/c.toml, line 1: "),
+    ("[defaults]\nttl = '1h'\nttl = '2h'", "/c.toml, line 3: "),
+];
+
 #[test]
 fn what_cannot_be_used_is_named_with_its_line() {
-    for (text, part) in [
-        (
-            "[defaults]\n\ntiemout = '1m'",
-            "line 3: there is no option 'tiemout'; did you mean 'timeout'?",
-        ),
-        (
-            "[defaults]\nzebra = 1",
-            "there is no option 'zebra'; the names are those of",
-        ),
-        ("[profile.a]\nretires = 1", "did you mean 'retries'?"),
-        (
-            "[default]\n",
-            "line 1: 'default' is no table of idem's; did you mean [defaults]?",
-        ),
-        (
-            "timeout = '1m'",
-            "settings stand in [defaults] and [profile.NAME]",
-        ),
-        ("profile = 1", "did you mean [profile.NAME]?"),
-        ("[profile]\ndeploy = 1", "profile.deploy is no table"),
-        ("[defaults]\nkey = 'k'", "key belongs to one call"),
-        ("[defaults]\nstep = 's'", "step belongs to one call"),
-        ("[defaults]\ndry-run = true", "dry-run belongs to one call"),
-        (
-            "[defaults]\ntimeout = 30",
-            "timeout cannot be a value of type integer; write a string (DUR)",
-        ),
-        (
-            "[defaults]\ntimeout = ['1m']",
-            "timeout cannot be a value of type array",
-        ),
-        (
-            "[defaults]\ntimeout = 1.5",
-            "timeout cannot be a value of type float",
-        ),
-        (
-            "[defaults]\njson = 'yes'",
-            "json cannot be a value of type string; write true or false",
-        ),
-        (
-            "[defaults]\nretries = true",
-            "retries cannot be a value of type boolean",
-        ),
-        (
-            "[defaults]\nretries = 99999999999999999999",
-            "retries cannot be a value of type integer",
-        ),
-        (
-            "[defaults]\nretry-on = ['timeout', 1.5]",
-            "retry-on cannot be a value of type array",
-        ),
-        (
-            "[defaults]\nif-running = 'wiat'",
-            "if-running cannot be 'wiat'; did you mean 'wait'?",
-        ),
-        (
-            "[defaults]\nif-running = 'zebra'",
-            "write one of wait, refuse, skip",
-        ),
-        (
-            "[defaults]\nstore = 's.db'",
-            "store is a relative path; begin it with / or ~/",
-        ),
-        ("[defaults]\nlog = ''", "log is a relative path"),
-        ("[defaults]\nrequire = 'key'", "require is no array"),
-        (
-            "[defaults]\nrequire = ['kye']",
-            "require cannot ask for 'kye'; did you mean 'key'?",
-        ),
-        (
-            "[defaults]\nrequire = [1]",
-            "require is no array of strings",
-        ),
-        ("[defaults\n", "/c.toml, line 1: "),
-        ("[defaults]\nttl = '1h'\nttl = '2h'", "/c.toml, line 3: "),
-    ] {
+    for (text, part) in UNUSABLE {
         let error = refused(text);
         assert!(error.starts_with("/c.toml, line "), "{error}");
         assert!(error.contains(part), "{text}: {error}");

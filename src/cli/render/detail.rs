@@ -11,7 +11,7 @@ use crate::cli::attempts::Attempt;
 use crate::cli::view::View;
 use crate::cli::when::{age, length, rfc3339};
 use crate::domain::outcome::State;
-use crate::domain::record::{self, OutputRef, Record, Verdict};
+use crate::domain::record::{self, OutputRef, Record};
 use crate::domain::time::{Stamp, UnixMs};
 use crate::engine::ledger::source_value;
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn facts(view: &View, overdue: Option<Duration>, now: &Stamp) -> Vec<Fact> {
         record
             .proposal
             .as_ref()
-            .map(|proposal| verdict(proposal.verdict).to_owned()),
+            .map(|proposal| proposal.verdict.word().to_owned()),
     );
     put("generation", Some(record.generation.to_string()));
     put("fingerprint", Some(record.fingerprint.hex()));
@@ -173,14 +173,6 @@ fn owner(view: &View) -> Option<String> {
 
 fn caller(record: &Record) -> Option<String> {
     source_value(&record.source).as_object().map(source_text)
-}
-
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pending => "pending",
-        Verdict::Approved => "approved",
-        Verdict::Rejected => "rejected",
-    }
 }
 
 fn push_facts(out: &mut String, facts: &[Fact], style: Style) {

@@ -27,7 +27,7 @@ const SCOPE: Column = Column {
 };
 
 const COLUMNS: [Column; 7] = [
-    Column::cut("key"),
+    Column::cut_inside("key"),
     Column::fixed("state"),
     Column::leaving("age", 3),
     Column::leaving("duration", 1),

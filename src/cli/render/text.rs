@@ -131,6 +131,23 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The text cut to so many columns in its middle, so that both ends stay.
+pub fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let head = fit(text, columns.div_ceil(2));
+    let mut room = columns.saturating_sub(width(&head));
+    let mut tail = text.len();
+    for (at, c) in text.char_indices().rev() {
+        let Some(left) = room.checked_sub(char_width(c)) else {
+            break;
+        };
+        (room, tail) = (left, at);
+    }
+    Cow::Owned(format!("{head}{}", &text[tail..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,10 +187,22 @@ mod tests {
         assert_eq!(fit("abc", 0), "");
     }
 
+    #[test]
+    fn both_ends_stay() {
+        assert_eq!(fit_ends("abcdef", 6), "abcdef");
+        assert_eq!(fit_ends("abcdefgh", 7), "abc…fgh");
+        assert_eq!(fit_ends("abcdefgh", 6), "ab…fgh");
+        assert_eq!(fit_ends("日本語日本語", 7), "日…本語");
+        assert_eq!(fit_ends("abc", 2), "…c");
+        assert_eq!(fit_ends("abc", 1), "…");
+        assert_eq!(fit_ends("abc", 0), "");
+    }
+
     proptest! {
         #[test]
         fn whatever_is_cut_fits(text in "\\PC{0,20}", columns in 0usize..12) {
             prop_assert!(width(&fit(&text, columns)) <= columns);
+            prop_assert!(width(&fit_ends(&text, columns)) <= columns);
         }
 
         #[test]

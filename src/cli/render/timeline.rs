@@ -124,8 +124,10 @@ fn ending(detail: &Detail) -> Option<String> {
 fn attempt_ended(number: u32, detail: &Detail) -> String {
     let ending = ending(detail).map_or(String::new(), |ending| format!(", {ending}"));
     let class = text(detail, "class").map_or(String::new(), |class| format!(", {class}"));
+    // What the command itself wrote to IDEM_CONTROL.
+    let note = text(detail, "note").map_or(String::new(), |note| format!("; note: {note}"));
     format!(
-        "attempt {number} ended after {}{ending}{class}{}",
+        "attempt {number} ended after {}{ending}{class}{}{note}",
         duration(detail, "duration_ms"),
         because(detail, "reason")
     )
@@ -239,6 +241,13 @@ mod tests {
                 json!({"duration_ms": 61_000, "signal": 9, "class": "uncertain", "reason": "signal 9 ended it"})
             ),
             "attempt 2 ended after 1m 1s, signal 9, uncertain: signal 9 ended it"
+        );
+        assert_eq!(
+            said(
+                EventKind::AttemptEnded,
+                json!({"duration_ms": 5, "exit_code": 0, "class": "success", "note": "id 7"})
+            ),
+            "attempt 2 ended after 5ms, exit 0, success; note: id 7"
         );
         assert_eq!(
             said(

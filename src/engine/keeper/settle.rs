@@ -132,10 +132,20 @@ impl Run<'_> {
         let mut tries = 0;
         loop {
             let (hands, plan, told) = (&*self.hands, &self.plan.guards, self.untold);
-            let mut tell =
-                |guards: &mut dyn Guards| guards::tell_breaker(hands, plan, guards, told);
+            let mut opens_at = None;
+            let mut tell = |guards: &mut dyn Guards| {
+                opens_at = guards::tell_breaker(hands, plan, guards, told)?;
+                Ok(())
+            };
             match self.store.settle(&self.claim.id, &settlement, &mut tell) {
-                Ok(Fenced::Done) => return (recorded, settlement),
+                Ok(Fenced::Done) => {
+                    // The caller is told what the breaker would tell its next call. The record does not
+                    // keep it: a breaker can be reset.
+                    if next_call_executes(&settlement) {
+                        settlement.retry_at = settlement.retry_at.max(opens_at);
+                    }
+                    return (recorded, settlement);
+                }
                 Ok(Fenced::Superseded) => return (Recorded::Superseded, settlement),
                 Ok(Fenced::Deferred { why }) => return (Recorded::Deferred(why), settlement),
                 Err(StoreError::Full(_)) if has_body(&settlement) => {
@@ -195,6 +205,10 @@ impl Run<'_> {
                 .and_then(|last| last.classified.warning.clone()),
         }
     }
+}
+
+fn next_call_executes(settlement: &Settlement) -> bool {
+    settlement.state == State::Failed && settlement.class != Some(Class::Permanent)
 }
 
 fn has_body(settlement: &Settlement) -> bool {

@@ -26,6 +26,12 @@ fn breaker(world: &World) -> Breaker {
     Breaker::from_json(&world.store.guards[&(GuardKind::Breaker, "api".to_owned())]).unwrap()
 }
 
+/// Half open, with nobody testing it.
+const NO_LEASE: Phase = Phase::HalfOpen {
+    successes: 0,
+    leases: 0,
+};
+
 fn phase(world: &World) -> Phase {
     breaker(world).phase(&stamp(world.hands.clock.checked_sub(1000 * S).unwrap()))
 }
@@ -102,13 +108,7 @@ fn a_deadline_that_has_passed_takes_no_lease() {
     let mut plan = with_breaker(plan(), "api");
     plan.limits.deadline = Some(world.hands.clock);
     assert_eq!(guarded(world.keep(&plan)).guard, "deadline");
-    assert_eq!(
-        phase(&world),
-        Phase::HalfOpen {
-            successes: 0,
-            leases: 0
-        }
-    );
+    assert_eq!(phase(&world), NO_LEASE);
 }
 
 #[test]
@@ -118,13 +118,7 @@ fn a_claim_that_is_not_made_takes_no_lease() {
     world.hands.cannot_fork = Some("too many processes".into());
     let kept = world.keep(&with_breaker(plan(), "api"));
     assert!(matches!(kept, Kept::NotClaimed(NotClaimed::CannotFork(_))));
-    assert_eq!(
-        phase(&world),
-        Phase::HalfOpen {
-            successes: 0,
-            leases: 0
-        }
-    );
+    assert_eq!(phase(&world), NO_LEASE);
 }
 
 #[test]
@@ -132,20 +126,8 @@ fn the_lease_is_part_of_the_claim_and_the_settle_gives_it_back() {
     for (attempt, wanted) in [
         ("0", Phase::Closed { failures: 0 }),
         ("uncertain", Phase::Open(30 * S)),
-        (
-            "1",
-            Phase::HalfOpen {
-                successes: 0,
-                leases: 0,
-            },
-        ),
-        (
-            "nostart",
-            Phase::HalfOpen {
-                successes: 0,
-                leases: 0,
-            },
-        ),
+        ("1", NO_LEASE),
+        ("nostart", NO_LEASE),
     ] {
         let mut world = World::new(&[attempt]);
         half_open(&mut world);
@@ -235,13 +217,7 @@ fn a_retry_of_a_half_open_breaker_takes_a_new_lease() {
     let mut plan = with_breaker(retries(9), "api:failures=1");
     plan.retry.idempotent = true;
     world.executed(&plan);
-    assert_eq!(
-        phase(&world),
-        Phase::HalfOpen {
-            successes: 0,
-            leases: 0
-        }
-    );
+    assert_eq!(phase(&world), NO_LEASE);
 }
 
 #[test]
@@ -366,10 +342,7 @@ fn what_never_ran_tells_nothing() {
     world.executed(&world_with_probe);
     assert_eq!(
         phase(&world),
-        Phase::HalfOpen {
-            successes: 0,
-            leases: 0
-        },
+        NO_LEASE,
         "a probe of ours is no test of the breaker, and its lease is given back"
     );
 }

@@ -97,11 +97,12 @@ impl Memory {
     }
 
     fn claimed(&self, name: &OpName, new: &NewClaim, generation: Generation) -> Record {
-        let kept = match &new.token {
+        let asked = &new.record;
+        let kept = match &asked.token {
             TokenChoice::Keep => self.record.clone(),
             TokenChoice::Mint(_) => None,
         };
-        let token = match &new.token {
+        let token = match &asked.token {
             TokenChoice::Keep => kept.as_ref().map(|kept| kept.token.clone()).unwrap(),
             TokenChoice::Mint(token) => token.clone(),
         };
@@ -110,24 +111,24 @@ impl Memory {
             name: name.clone(),
             state: State::Running,
             generation,
-            nonce: new.nonce,
+            nonce: asked.nonce,
             token,
             minted_by: kept.as_ref().map_or(generation, |kept| kept.minted_by),
-            fingerprint: new.fingerprint,
-            command: new.command.clone(),
+            fingerprint: asked.fingerprint,
+            command: asked.command.clone(),
             created_at: UnixMs(0),
-            since: new.at.clone(),
-            ttl: new.ttl,
-            failed_ttl: new.failed_ttl,
+            since: asked.at.clone(),
+            ttl: asked.ttl,
+            failed_ttl: asked.failed_ttl,
             class: None,
             reason: None,
             exit_code: None,
             retry_at: None,
             output: None,
             attempts: attempts + u32::from(new.starts_attempt),
-            dirty: new.dirty,
+            dirty: asked.dirty,
             owner: Some(new.owner.clone()),
-            source: new.source.clone(),
+            source: asked.source.clone(),
             proposal: None,
             decided_by: None,
         }
@@ -205,7 +206,7 @@ impl Store for Memory {
                 let record = Record {
                     generation,
                     proposal: Some(new.proposal),
-                    dirty: new.dirty,
+                    dirty: new.record.dirty,
                     ..super::record(State::Held, None)
                 };
                 self.record = Some(record.clone());
@@ -218,7 +219,7 @@ impl Store for Memory {
         self.generation = generation.0;
         let record = self.claimed(name, &new, generation);
         self.record = Some(record.clone());
-        self.append(generation, &new.events);
+        self.append(generation, &new.record.events);
         self.say(format!("claim {generation}"));
         Ok((Claimed::Won, Some(record)))
     }

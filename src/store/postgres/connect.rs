@@ -56,11 +56,11 @@ pub fn connect(target: &Target, deadline: Instant) -> Result<Client, PgError> {
         let until = share(deadline, target.hosts.len() - i);
         match connect_host(target, host, until) {
             Ok(client) => return Ok(client),
-            Err(error) if is_final(&error) => return Err(told(error)),
+            Err(error) if is_final(&error) => return Err(told(error, target)),
             Err(error) => failures.push(error),
         }
     }
-    Err(told(all_of(failures)))
+    Err(told(all_of(failures), target))
 }
 
 /// An equal part of the time that is left.
@@ -85,12 +85,22 @@ fn starting_or_full(sqlstate: &str) -> bool {
 }
 
 /// Class 28 is about who may come in.
-fn told(error: PgError) -> PgError {
+fn told(error: PgError, target: &Target) -> PgError {
     match error {
         PgError::Server {
             sqlstate, message, ..
         } if sqlstate.starts_with("28") => {
-            PgError::Authentication(format!("{message} (SQLSTATE {sqlstate})"))
+            let advice = match sqlstate.as_str() {
+                "28P01" => {
+                    "correct the user in the URL, or the password in PGPASSWORD or the passfile (~/.pgpass)"
+                }
+                _ => {
+                    "correct the user in the URL, or have the server let it in (CREATE ROLE, pg_hba.conf)"
+                }
+            };
+            PgError::Authentication(format!(
+                "{target} does not let this user in: {message} (SQLSTATE {sqlstate}); {advice}"
+            ))
         }
         other => other,
     }

@@ -75,19 +75,11 @@ fn proposal(proposal: &Proposal) -> Value {
         "cwd": base64(&proposal.identity.cwd),
         "executable": base64(&proposal.identity.executable.0),
         "preview": base64(&proposal.preview),
-        "verdict": verdict_word(proposal.verdict),
+        "verdict": proposal.verdict.word(),
         "decided_by": proposal.decided_by,
         "decided_at": proposal.decided_at.map(|at| at.0),
         "note": proposal.note,
     })
-}
-
-fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pending => "pending",
-        Verdict::Approved => "approved",
-        Verdict::Rejected => "rejected",
-    }
 }
 
 /// Reads what [`write`] wrote; none where a part is missing or is no such value.
@@ -235,8 +227,6 @@ fn read_source(value: &Value) -> Option<Source> {
 
 fn read_proposal(value: &Value) -> Option<Proposal> {
     let part = Part(value);
-    let word = part.text("verdict")?;
-    let verdicts = [Verdict::Pending, Verdict::Approved, Verdict::Rejected];
     Some(Proposal {
         identity: Identity {
             argv: part.fingerprint("argv")?,
@@ -244,7 +234,7 @@ fn read_proposal(value: &Value) -> Option<Proposal> {
             executable: part.fingerprint("executable")?,
         },
         preview: part.bytes("preview")?,
-        verdict: verdicts.into_iter().find(|v| verdict_word(*v) == word)?,
+        verdict: Verdict::from_word(part.text("verdict")?)?,
         decided_by: part.optional_text("decided_by")?,
         decided_at: part.optional("decided_at", |at| at.as_i64().map(UnixMs))?,
         note: part.optional_text("note")?,

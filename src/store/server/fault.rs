@@ -90,6 +90,10 @@ fn tell_error(error: &PgError, place: &str) -> StoreError {
         )),
         (PgError::Authentication(_) | PgError::Tls(_), _) => StoreError::Place(error.to_string()),
         (_, Some("42P01" | "3F000")) => missing(place),
+        // The server hangs up after it, and has been reached all the same.
+        (_, Some("3D000")) => StoreError::Place(format!(
+            "{place} is a database that is not there ({error}); create it (createdb, or CREATE DATABASE) and then run `idem init`, or correct its name in the URL"
+        )),
         (_, Some("42501")) => StoreError::Place(format!(
             "the role may not use {place} ({error}); have its owner grant it, see `idem init --print-sql`"
         )),
@@ -110,4 +114,27 @@ pub fn missing(place: &str) -> StoreError {
     StoreError::Place(format!(
         "{place} has no tables of idem's yet; make them once with `idem init`"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_not_there_is_no_server_that_is_away() {
+        let of = |sqlstate: &str| {
+            let error = PgError::Server {
+                sqlstate: sqlstate.to_owned(),
+                message: "what the server says".to_owned(),
+                detail: None,
+                fatal: true,
+            };
+            Fault::from(error).tell("postgres://a@b/c")
+        };
+        let StoreError::Place(text) = of("3D000") else {
+            panic!("{:?}", of("3D000"));
+        };
+        assert!(text.contains("createdb") && text.contains("`idem init`"));
+        assert!(matches!(of("57P01"), StoreError::Unreachable(_)));
+    }
 }

@@ -5,7 +5,7 @@ use crate::domain::outcome::{Class, State};
 use crate::domain::owner::{LockFileId, OwnerRef, ProcessRef};
 use crate::domain::record::{CommandLine, Source};
 use crate::domain::time::{BootId, Ttl, UnixMs};
-use crate::engine::store::{Claiming, NewClaim, NewOutput, OutputBody, TokenChoice};
+use crate::engine::store::{Claiming, NewClaim, NewOutput, NewRecord, OutputBody, TokenChoice};
 use crate::process::locks::LockFile;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -60,15 +60,21 @@ fn stamp(ms: i64) -> Stamp {
 fn new_claim(nonce: u8) -> NewClaim {
     let nonce = Nonce([nonce; 16]);
     NewClaim {
-        nonce,
-        token: TokenChoice::Mint("token".to_owned()),
-        fingerprint: Fingerprint([1; 32]),
-        command: CommandLine {
-            argv: Some(vec![b"true".to_vec()]),
-            cwd: b"/".to_vec(),
+        record: NewRecord {
+            nonce,
+            token: TokenChoice::Mint("token".to_owned()),
+            fingerprint: Fingerprint([1; 32]),
+            command: CommandLine {
+                argv: Some(vec![b"true".to_vec()]),
+                cwd: b"/".to_vec(),
+            },
+            ttl: Ttl::For(Duration::from_secs(1)),
+            failed_ttl: Ttl::Forever,
+            source: Source::default(),
+            dirty: true,
+            at: stamp(0),
+            events: Vec::new(),
         },
-        ttl: Ttl::For(Duration::from_secs(1)),
-        failed_ttl: Ttl::Forever,
         owner: OwnerRef {
             keeper: ProcessRef {
                 pid: 1,
@@ -86,11 +92,7 @@ fn new_claim(nonce: u8) -> NewClaim {
             nonce,
             lease: None,
         },
-        source: Source::default(),
         starts_attempt: true,
-        dirty: true,
-        at: stamp(0),
-        events: Vec::new(),
     }
 }
 
@@ -497,7 +499,7 @@ fn without_room_nothing_is_claimed_and_a_smaller_settle_still_works() {
     let id = claim(&mut store, "k", 1).unwrap();
     limit_pages(&store, 0);
     let mut big = new_claim(2);
-    big.command.argv = Some(vec![vec![b'x'; 40_000]]);
+    big.record.command.argv = Some(vec![vec![b'x'; 40_000]]);
     let result = store.claim(&name("big"), &mut |_| {
         Ok(Claiming::Claim(Box::new(big.clone())))
     });

@@ -6,7 +6,8 @@ use crate::domain::outcome::State;
 use crate::domain::record::Record;
 use crate::engine::event::NewEvent;
 use crate::engine::store::{
-    Claimable, Claimed, Claiming, DecideClaim, NewClaim, NewProposal, StoreError, TokenChoice,
+    Claimable, Claimed, Claiming, DecideClaim, NewClaim, NewProposal, NewRecord, StoreError,
+    TokenChoice,
 };
 
 /// From how many earlier claims under one token the outputs are kept. A job that fails every minute
@@ -39,14 +40,14 @@ pub fn claim<T: Tx>(
             (Claimed::Left, found.map(|s| s.record))
         }
         Claiming::Claim(new) => {
-            let (kept, base) = lineage(tx, found, &new.token)?;
+            let (kept, base) = lineage(tx, found, &new.record.token)?;
             let record = claimed_record(name, generation, &new, &base);
-            write(tx, &base, record, kept, &new.events)?
+            write(tx, &base, record, kept, &new.record.events)?
         }
         Claiming::Propose(new) => {
-            let (kept, base) = lineage(tx, found, &new.token)?;
+            let (kept, base) = lineage(tx, found, &new.record.token)?;
             let record = proposed_record(name, generation, &new, &base);
-            let (_, record) = write(tx, &base, record, kept, &new.events)?;
+            let (_, record) = write(tx, &base, record, kept, &new.record.events)?;
             (Claimed::Proposed, record)
         }
     };
@@ -129,38 +130,21 @@ fn write<T: Tx>(
 }
 
 fn claimed_record(name: &OpName, generation: Generation, new: &NewClaim, base: &Base) -> Record {
-    let kept = base.kept.as_ref();
     // A claim that consumes an approval shows it as long as the record lives.
     let held = base
         .found
         .as_ref()
         .filter(|found| found.state == State::Held);
-    let approval = held.or(kept);
-    let attempts = kept.map_or(0, |record| record.attempts);
+    let approval = held.or(base.kept.as_ref());
+    let record = new_record(name, State::Running, generation, &new.record, base);
     Record {
-        name: name.clone(),
-        state: State::Running,
-        generation,
-        nonce: new.nonce,
-        token: token(&new.token, kept),
-        minted_by: kept.map_or(generation, |record| record.minted_by),
-        fingerprint: new.fingerprint,
-        command: new.command.clone(),
-        created_at: kept.map_or(new.at.wall, |record| record.created_at),
-        since: new.at.clone(),
-        ttl: new.ttl,
-        failed_ttl: new.failed_ttl,
-        class: None,
-        reason: None,
-        exit_code: None,
-        retry_at: None,
-        output: None,
-        attempts: attempts.saturating_add(u32::from(new.starts_attempt)),
-        dirty: new.dirty,
+        attempts: record
+            .attempts
+            .saturating_add(u32::from(new.starts_attempt)),
         owner: Some(new.owner.clone()),
-        source: new.source.clone(),
         proposal: approval.and_then(|record| record.proposal.clone()),
         decided_by: held.and_then(|record| record.decided_by.clone()),
+        ..record
     }
 }
 
@@ -170,10 +154,24 @@ fn proposed_record(
     new: &NewProposal,
     base: &Base,
 ) -> Record {
+    Record {
+        proposal: Some(new.proposal.clone()),
+        ..new_record(name, State::Held, generation, &new.record, base)
+    }
+}
+
+/// The record's new generation, without what only a claim or only a proposal has.
+fn new_record(
+    name: &OpName,
+    state: State,
+    generation: Generation,
+    new: &NewRecord,
+    base: &Base,
+) -> Record {
     let kept = base.kept.as_ref();
     Record {
         name: name.clone(),
-        state: State::Held,
+        state,
         generation,
         nonce: new.nonce,
         token: token(&new.token, kept),
@@ -193,7 +191,7 @@ fn proposed_record(
         dirty: new.dirty,
         owner: None,
         source: new.source.clone(),
-        proposal: Some(new.proposal.clone()),
+        proposal: None,
         decided_by: None,
     }
 }

@@ -142,7 +142,7 @@ pub fn store_big(store: &mut dyn Store) {
     let path = directory.path().join("out");
     write_pattern(File::create(&path).unwrap());
     let mut new = new_claim(1, mint("t"));
-    new.nonce = Nonce(rand::random());
+    new.record.nonce = Nonce(rand::random());
     let (id, _) = claim_as(store, "big", new);
     let before = peak();
     let mut end = settlement(State::Succeeded);

@@ -26,7 +26,7 @@ const KEYS: usize = 300;
 fn fresh_claim() -> NewClaim {
     let nonce = Nonce(rand::random());
     let mut new = new_claim(1, mint("t"));
-    new.nonce = nonce;
+    new.record.nonce = nonce;
     new.owner.nonce = nonce;
     new
 }
@@ -48,7 +48,7 @@ fn prepare(place: &PostgresPlace) {
     for n in 0..KEYS {
         let key = format!("k{n}");
         let mut new = fresh_claim();
-        new.ttl = Ttl::For(Duration::ZERO);
+        new.record.ttl = Ttl::For(Duration::ZERO);
         match n % 3 {
             0 => {
                 let (id, _) = claim_as(&mut store, &key, new);
@@ -78,8 +78,8 @@ fn take_what_is_free(store: &mut dyn Store, key: &str, now: &Stamp) -> Option<No
         })
         .unwrap();
     let won = claimed == Claimed::Won;
-    assert_eq!(won, record.unwrap().nonce == new.nonce);
-    won.then_some(new.nonce)
+    assert_eq!(won, record.unwrap().nonce == new.record.nonce);
+    won.then_some(new.record.nonce)
 }
 
 #[test]
