@@ -239,42 +239,44 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::testing::until;
+    use crate::process::testing::own_process;
 
     #[test]
     fn messages_arrive_whole_and_the_end_is_seen() {
-        let (front, keeper) = link(false).unwrap();
-        let all = [
-            ToFront::Claimed(7),
-            ToFront::Changed(i64::MAX),
-            ToFront::LookAgain,
-            ToFront::ChildStopped,
-            ToFront::GoOn,
-            ToFront::Lent(20),
-            ToFront::Exit(3),
-            ToFront::Die {
-                signal: 2,
-                group: true,
-            },
-        ];
-        for message in all {
-            assert!(keeper.send(message));
-        }
-        for message in all {
-            assert_eq!(front.receive(), Received::Message(message));
-        }
-        assert_eq!(front.receive::<ToFront>(), Received::Nothing);
-        assert!(front.send(ToKeeper::Signal(15)) && front.send(ToKeeper::Resized));
-        assert_eq!(keeper.receive(), Received::Message(ToKeeper::Signal(15)));
-        assert!(front.send(ToKeeper::Continued) && keeper.send(ToFront::Exit(9)));
-        drop(keeper);
-        assert_eq!(
-            front.receive(),
-            Received::Message(ToFront::Exit(9)),
-            "said before leaving"
-        );
-        // A child that another test has just forked may hold a copy until its exec.
-        until(|| front.receive::<ToFront>() == Received::Gone);
-        assert!(!front.send(ToKeeper::Continued));
+        // What other tests fork would hold copies of both ends.
+        own_process!("messages_arrive_whole_and_the_end_is_seen", || {
+            let (front, keeper) = link(false).unwrap();
+            let all = [
+                ToFront::Claimed(7),
+                ToFront::Changed(i64::MAX),
+                ToFront::LookAgain,
+                ToFront::ChildStopped,
+                ToFront::GoOn,
+                ToFront::Lent(20),
+                ToFront::Exit(3),
+                ToFront::Die {
+                    signal: 2,
+                    group: true,
+                },
+            ];
+            for message in all {
+                assert!(keeper.send(message));
+            }
+            for message in all {
+                assert_eq!(front.receive(), Received::Message(message));
+            }
+            assert_eq!(front.receive::<ToFront>(), Received::Nothing);
+            assert!(front.send(ToKeeper::Signal(15)) && front.send(ToKeeper::Resized));
+            assert_eq!(keeper.receive(), Received::Message(ToKeeper::Signal(15)));
+            assert!(front.send(ToKeeper::Continued) && keeper.send(ToFront::Exit(9)));
+            drop(keeper);
+            assert_eq!(
+                front.receive(),
+                Received::Message(ToFront::Exit(9)),
+                "said before leaving"
+            );
+            assert_eq!(front.receive::<ToFront>(), Received::Gone);
+            assert!(!front.send(ToKeeper::Continued));
+        });
     }
 }
