@@ -1,5 +1,6 @@
 //! What the parsers of this layer share: positive durations, numbers, names.
 
+use crate::domain::duration::DurationError as Common;
 use std::fmt;
 use std::time::Duration;
 
@@ -23,10 +24,7 @@ impl fmt::Display for DurationError {
                     "`{text}` is not a duration ({why}), expected for example 500ms, 90s or 1h 30m"
                 )
             }
-            DurationError::Negative(text) => write!(
-                f,
-                "a duration cannot be negative, as `{text}` is: write for example 90s or 5m"
-            ),
+            DurationError::Negative(text) => Common::Negative(text.clone()).fmt(f),
             DurationError::Zero(text) => {
                 write!(
                     f,

@@ -43,7 +43,7 @@ pub fn read_once(mut file: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// One read into the buffer's own room, which it replaces what is in it with. The room is not filled with
+/// One read, as much as the buffer has room for; what was in it is gone. The room is not filled with
 /// zeros first: a buffer costs only the pages that something is read into.
 pub fn read_into(fd: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> io::Result<usize> {
     buffer.clear();

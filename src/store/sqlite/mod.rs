@@ -49,7 +49,7 @@ use tx::Tx;
 /// from sleeping through each other's pauses, and a holder can be stopped for hours.
 const QUEUE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a turn is waited for by who can as well leave the work to the next.
+/// Who can as well leave the work to the next does not wait for a turn at all.
 const QUEUE_GLANCE: Duration = Duration::ZERO;
 
 /// How long SQLite's own locks are waited for.
@@ -163,15 +163,12 @@ impl SqliteStore {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        let frames = wal_frames(&self.paths);
-        let alone = wal_bytes(&self.paths) == self.left_wal_bytes;
-        if frames
-            <= if alone {
-                QUIET_WAL_FRAMES
-            } else {
-                LONG_WAL_FRAMES
-            }
-        {
+        let bytes = wal_bytes(&self.paths);
+        let most = match bytes == self.left_wal_bytes {
+            true => QUIET_WAL_FRAMES,
+            false => LONG_WAL_FRAMES,
+        };
+        if frames_in(bytes) <= most {
             return Ok(());
         }
         let Some(_turn) = turn(queue, QUEUE_GLANCE) else {
@@ -404,9 +401,9 @@ fn wal_bytes(paths: &Paths) -> u64 {
     std::fs::metadata(paths.wal()).map_or(0, |meta| meta.len())
 }
 
-/// Frames that the log has room for now. After a restart from its beginning fewer are in use.
-fn wal_frames(paths: &Paths) -> u64 {
-    wal_bytes(paths).saturating_sub(WAL_HEADER_BYTES) / FRAME_BYTES
+/// Frames that a log of this length has room for. After a restart from its beginning fewer are in use.
+fn frames_in(wal_bytes: u64) -> u64 {
+    wal_bytes.saturating_sub(WAL_HEADER_BYTES) / FRAME_BYTES
 }
 
 /// Checkpoints and truncates without waiting for anyone.

@@ -376,6 +376,25 @@ fn a_store_whose_maker_died_is_finished_by_the_next() {
     assert!(matches!(error, StoreError::Foreign(_)), "{error}");
 }
 
+fn wal_frames(paths: &Paths) -> u64 {
+    frames_in(wal_bytes(paths))
+}
+
+#[test]
+fn a_process_that_commits_on_and_on_folds_its_log_in() {
+    let home = Home::new();
+    let mut store = SqliteStore::open_write(&home.path()).unwrap();
+    let paths = store.paths().clone();
+    let mut longest = 0;
+    for (n, nonce) in (0..=u8::MAX).cycle().take(300).enumerate() {
+        claim(&mut store, &format!("k{n}"), nonce).unwrap();
+        longest = wal_frames(&paths).max(longest);
+    }
+    // A commit adds few frames, and the log starts anew after the one that folds it in.
+    let fits = LONGEST_WAL_FRAMES..LONGEST_WAL_FRAMES + 32;
+    assert!(fits.contains(&longest), "{longest} frames");
+}
+
 #[test]
 fn closing_for_a_fork_closes_and_leaves_the_log() {
     let home = Home::new();
